@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fair.h - the part of the ABI that `tcpilot watch --fair` uses.
+ * fair.h - the ABI of `tcpilot watch --fair`.
  */
 #ifndef TCPILOT_ABI_FAIR_H
 #define TCPILOT_ABI_FAIR_H
@@ -10,9 +10,9 @@
 /* Minors of the classes, below the handle of our qdisc. */
 enum tp_fair_minor {
 	TP_FAIR_TOP = 1,       /* the rate, if one is given */
-	TP_FAIR_ANTS = 2,      /* also all that is no data of TCP or UDP */
-	TP_FAIR_MICE = 3,      /* also flows that are not proved yet */
-	TP_FAIR_STRANGERS = 4, /* much data without an answer here */
+	TP_FAIR_ANTS = 2,      /* also everything but data of TCP or UDP */
+	TP_FAIR_MICE = 3,      /* also candidates */
+	TP_FAIR_UNREPLIED = 4, /* much data, and no reply seen here */
 	TP_FAIR_SLOW = 5,      /* delay-based flows above their share */
 	TP_FAIR_FIRST = 16,    /* the first of 4k */
 	TP_FAIR_MINORS = 16 + 4 * 64,
@@ -41,7 +41,7 @@ struct tp_fair_order {
 	__u8 pad[5];
 };
 
-/* The queue that a flow would have at half its share (core/sparse.h). */
+/* The queue of a flow at half its share (core/sparse.h). */
 struct tp_sparse {
 	__u64 at_ns; /* of the last packet */
 	__u64 bytes;
@@ -52,7 +52,7 @@ struct tp_sparse {
 struct tp_fair_state {
 	__u64 interval_at_ns;
 	__u32 bytes; /* of this interval */
-	__u32 edge;  /* right edge of the window that was passed on; 0: none yet */
+	__u32 edge;  /* right edge of the last window passed on; 0: none yet */
 	__u32 acted; /* packets dropped in this interval */
 	__u16 hold;  /* intervals for which it still counts as above its share */
 	__u16 row;   /* intervals in a row in which it was dropped from */
@@ -95,7 +95,7 @@ struct tp_fair_control {
 /* The mark of a group's packets; all zeros: none. */
 struct tp_mark {
 	__u32 value; /* of the packet's mark */
-	__u32 mask;  /* bits of the mark that are written */
+	__u32 mask;  /* written bits of the mark */
 	__u8 has_dscp;
 	__u8 dscp; /* RFC 2474: 6 bits */
 	__u8 pad[2];

@@ -9,7 +9,7 @@
 #include "base.h"
 
 #define TP_FEATURES 128	    /* of a flow at most; a power of two */
-#define TP_MODEL_CLASSES 20 /* algorithms that a model knows at most */
+#define TP_MODEL_CLASSES 20 /* most algorithms in a model */
 #define TP_MODEL_TREES 32
 #define TP_MODEL_NODES 65536  /* a power of two */
 #define TP_MODEL_LEAVES 32768 /* a power of two */
@@ -24,7 +24,7 @@ struct tp_node {
 	__u8 is_leaf;
 };
 
-/* The paths that a model learned from: bounds, both included.  most 0: not known. */
+/* A model's training paths: bounds, both included.  most 0: not known. */
 enum tp_range_of {
 	TP_RANGE_RTT = 0,   /* the least round trip, microseconds */
 	TP_RANGE_RATE = 1,  /* of the link, bytes per second */
@@ -67,23 +67,23 @@ struct tp_verdict {
 #define TP_SHAPE_PHASES 6  /* of an epoch between two losses */
 #define TP_MEANS 32	   /* a power of two */
 
-/* The means that a shape keeps.  Growth is in packets x256 per round. */
+/* The means in a shape.  Growth is in packets x256 per round. */
 enum tp_mean {
-	TP_GROWTH_PHASE = 0,	/* 6: by rounds since the loss */
-	TP_GROWTH_SHORT = 6,	/* while the queue is short */
-	TP_GROWTH_LONG = 7,	/* while it is long */
-	TP_GROWTH_SECOND = 8,	/* 3: within a second of the loss, within two, later */
-	TP_GROWTH_PLACE = 11,	/* 4: window below 3/4, 9/10, 1 of that before the loss, or above */
-	TP_GROWTH_RISING = 15,	/* while the queue rises */
+	TP_GROWTH_PHASE = 0,   /* 6: by rounds since the loss */
+	TP_GROWTH_SHORT = 6,   /* while the queue is short */
+	TP_GROWTH_LONG = 7,    /* while it is long */
+	TP_GROWTH_SECOND = 8,  /* 3: within a second of the loss, within two, later */
+	TP_GROWTH_PLACE = 11,  /* 4: window below 3/4, 9/10, 1 of the one before a loss, or above */
+	TP_GROWTH_RISING = 15, /* while the queue rises */
 	TP_GROWTH_FALLING = 16, /* while it falls */
 	TP_GROWTH_ALL = 17,
 	TP_GROWTH_EPOCH = 18,	/* from a loss to the next */
-	TP_RESPONSE = 19,	/* window after a loss over that before it, x256 */
-	TP_REFILL = 20,		/* window after a loss over the window that fills the path, x256 */
+	TP_RESPONSE = 19,	/* window after a loss over the one before, x256 */
+	TP_REFILL = 20,		/* window after a loss over the path's BDP, x256 */
 	TP_LOST_ELSEWHERE = 21, /* losses without a drop here, x256 of all */
 	TP_GROWTH_SMALL = 22,	/* while the window is small */
 	TP_GROWTH_LARGE = 23,	/* while it is not */
-	TP_GROWTH_LOWER = 24,	/* while the queue is shorter than lately */
+	TP_GROWTH_LOWER = 24,	/* while the queue is shorter than its mean */
 	TP_GROWTH_HIGHER = 25,	/* while it is longer */
 	TP_OFF_CUBIC = 26,	/* distance from CUBIC's curve, of the window x256 */
 	TP_OF_HTCP = 27,	/* growth by H-TCP's law */
@@ -93,13 +93,13 @@ enum tp_mean {
 	TP_GAP = 31,		/* longest pause over the round trip, x256 */
 };
 
-/* Falls of the window that come back at a period (bpf/core/watch/comb.h). */
-struct tp_comb {
+/* A detector of PROBE_RTT: falls of the window at a period (bpf/core/watch/probe_rtt.h). */
+struct tp_probe_rtt {
 	__u32 at_us;	/* start of the last complete fall */
 	__u32 low_us;	/* length of the one under way */
 	__u32 before;	/* window before that one */
 	__u8 intervals; /* in a row of BBR's length */
-	__u8 is_known;	/* at_us is that of a fall */
+	__u8 is_known;	/* at_us is the time of a fall */
 	__u8 pad[2];
 };
 
@@ -121,7 +121,7 @@ struct tp_shape {
 	__u32 dropped_in_event;
 	__u32 window_after;  /* the last loss */
 	__u32 window_max;    /* forgets a 64th each round */
-	__u32 response_last; /* window after a loss over that before it, x256 */
+	__u32 response_last; /* window after a loss over the one before, x256 */
 	__u32 responses;
 	__u32 base_response; /* packets sent again in a loss over the window, x256 */
 	__u32 backoffs;	     /* falls of the window without a loss */
@@ -143,12 +143,12 @@ struct tp_shape {
 	__u8 start_over;
 	__u8 start_lossy;
 	__u8 in_dip;
-	__u8 is_paced;	       /* its rate does not depend on the queue: see tp_shape_pace() */
-	struct tp_comb deep;   /* to four packets: BBR's */
-	struct tp_comb half;   /* to a half: BBRv3's */
-	__u32 clock_us;	       /* of all rounds; wraps */
-	__u32 rtt_before_us;   /* of the round before */
-	__u32 answers;	       /* x16: times that others made the queue longer, and it gave way */
+	__u8 is_paced;		  /* its rate does not depend on the queue: see tp_shape_pace() */
+	struct tp_probe_rtt deep; /* to four packets: BBR's */
+	struct tp_probe_rtt half; /* to a half: BBRv3's */
+	__u32 clock_us;		  /* of all rounds; wraps */
+	__u32 rtt_before_us;	  /* of the round before */
+	__u32 queue_responses; /* x16: times that others made the queue longer, and it gave way */
 	__u32 rate_mean;       /* bytes per millisecond, over about eight rounds */
 	__u32 steady_rounds;   /* in a row at that rate, without a loss */
 	__u32 steady_rtt_us;   /* the longest round trip in them */
@@ -157,7 +157,7 @@ struct tp_shape {
 	__u32 cubic_ms;	       /* CUBIC's K after the last loss; 0: not known */
 	__u32 response_spread; /* x256: distance of responses from their mean */
 	__u32 marked;	       /* x65536: acknowledgements with ECN's echo */
-	__u32 woke;	       /* rounds when its last nap ended; 0: it never napped */
+	__u32 resumed;	       /* rounds when light tracking last ended; 0: never */
 };
 
 #endif

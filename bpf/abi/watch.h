@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * watch.h - the part of the ABI that `tcpilot watch` uses.
+ * watch.h - the ABI of `tcpilot watch`.
  *
  * Times are nanoseconds of CLOCK_MONOTONIC, packets are those on the wire (a
- * GSO super-packet counts as the packets that it becomes), ports host byte order.
+ * GSO super-packet counts as its segments), ports host byte order.
  */
 #ifndef TCPILOT_ABI_WATCH_H
 #define TCPILOT_ABI_WATCH_H
@@ -22,7 +22,7 @@ enum tp_group {
 	TP_GROUP_DELAY = 4,	 /* backs off when the queue grows */
 	TP_GROUP_LOSS_DELAY = 5, /* hybrid: both */
 	TP_GROUP_MODEL = 6,	 /* hybrid: follows a model of the path (BBR) */
-	TP_GROUP_UDP = 7,	 /* UDP that is not QUIC; with P4air's rules QUIC, too */
+	TP_GROUP_UDP = 7,	 /* UDP but QUIC; with P4air's rules QUIC, too */
 	TP_GROUP_COUNT = 8,
 };
 
@@ -40,7 +40,7 @@ enum tp_watch_reason {
 	TP_REASON_APPLICATION = 9, /* it pauses: its application is the limit */
 	TP_REASON_ONE_WAY = 10,	   /* no acknowledgement passes here */
 	TP_REASON_UDP = 11,	   /* neither TCP nor QUIC */
-	TP_REASON_OUTSIDE = 12,	   /* the trees, on a path beyond those that they learned from */
+	TP_REASON_OUTSIDE = 12,	   /* the trees, on a path beyond their training paths */
 	TP_REASON_SHARE = 13,	   /* the sender's share of the round trip is not known */
 	TP_REASON_COUNT = 14,
 };
@@ -50,7 +50,7 @@ enum tp_classifier {
 	TP_CLASSIFIER_P4AIR = 1,
 };
 
-/* A flow's key, as in the packets that are queued here: from the sender's side. */
+/* A flow's key, as in its queued packets: from the sender's side. */
 struct tp_watch_key {
 	__u32 source[4]; /* IPv4 as IPv4-mapped IPv6, network byte order */
 	__u32 destination[4];
@@ -112,13 +112,13 @@ struct tp_round {
 	__u32 sojourn_min_us;
 	__u32 sojourn_max_us;
 	__u32 sojourn_mean_us;
-	__u32 flight_max_bytes; /* the most that the sender had under way: bpf/core/watch/whole.h */
+	__u32 flight_max_bytes; /* the sender's most bytes in flight: bpf/core/watch/whole.h */
 	__u32 flight_end_bytes;
 	__u32 receiver_window_bytes; /* as last advertised; 0: not known */
 	__u32 segment_bytes;	     /* payload of its largest packet */
 	__u32 gap_max_us;	     /* longest pause between two packets */
-	__u32 link_queue_us;	     /* longest sojourn of any flow lately */
-	__u32 link_rate;	     /* bytes per second, the highest rate lately */
+	__u32 link_queue_us;	     /* longest recent sojourn of any flow */
+	__u32 link_rate;	     /* bytes per second, the highest recent one */
 	__u32 flags;		     /* enum tp_watch_flags */
 };
 
@@ -162,16 +162,16 @@ enum tp_watch_flags {
 	TP_FLOW_CLOSED = 8,    /* FIN or RST */
 	TP_FLOW_MARK = 16,     /* a round's mark is under way */
 	TP_FLOW_WINDOW = 32,   /* the scale of the receiver's window is known */
-	TP_FLOW_ACKED = 64,    /* an acknowledgement was seen; of UDP, an answer */
+	TP_FLOW_ACKED = 64,    /* an acknowledgement was seen; of UDP, a reply */
 	TP_FLOW_QUIC = 128,    /* QUIC: see struct tp_quic */
 	TP_FLOW_SPIN = 256,    /* its spin bit separates rounds */
-	TP_FLOW_NAPS = 512,    /* its rounds are not measured: see bpf/core/watch/nap.h */
+	TP_FLOW_LIGHT = 512,   /* its rounds are not measured: bpf/core/watch/light_tracking.h */
 	TP_FLOW_ACCECN = 1024, /* ECE is a part of a count (RFC 9768) */
 	TP_FLOW_SHARE = 2048,  /* up_us is known */
 	TP_FLOW_ECHO = 4096,   /* no mark before an acknowledgement's timestamp is echoed */
 };
 
-/* Data that were passed by later ones, as far as they are not known to be lost. */
+/* Data overtaken by later ones, unless known to be lost. */
 #define TP_GAPS 4 /* a power of two */
 struct tp_gap {
 	__u64 at_ns; /* when later data came */
@@ -185,17 +185,17 @@ struct tp_gaps {
 	__u32 pad;
 };
 
-/* What a flow of QUIC has beside the others (bpf/watch/quic.h).  Bytes wrap. */
+/* Further state of a QUIC flow (bpf/watch/quic.h).  Bytes wrap. */
 struct tp_quic {
-	__u64 edge_ns; /* the answers' spin bit changed; 0: not yet */
+	__u64 edge_ns; /* the replies' spin bit changed; 0: not yet */
 	__u64 mark_ns; /* a super-packet was queued then; 0: none is marked */
 	__u64 backlog_sum;
 	__u32 backlog_samples;
-	__u32 in_bytes;	  /* queued, less those that the queue's tail refused */
+	__u32 in_bytes;	  /* queued, without those refused at the queue's tail */
 	__u32 mark_bytes; /* in_bytes before the marked one, and one more */
 	__u32 mark_drops; /* of the flow before it */
-	__u32 edge_answers;
-	__u8 spin;  /* the bit of the last answer: 0 or TP_QUIC_SPIN */
+	__u32 edge_replies;
+	__u8 spin;  /* the bit of the last reply: 0 or TP_QUIC_SPIN */
 	__u8 edges; /* in a row that may be round trips, bounded */
 	__u8 pad[2];
 };
@@ -218,9 +218,9 @@ struct tp_watch_flow {
 	__u32 max_seq;
 	__u32 acked_seq;
 	__u32 mark_seq;
-	__u32 until_timed; /* packets that pass untimed before the next */
+	__u32 until_timed; /* untimed packets before the next timed one */
 	__u32 drops;	   /* since its start, as the kernel reports them */
-	__u32 last_seq;	   /* of the packet that was queued last */
+	__u32 last_seq;	   /* of the last queued packet */
 	__u32 last_payload;
 	__u32 gap_ns; /* mean between packets, gain 1/16 */
 	__u32 segment_bytes;
@@ -228,7 +228,7 @@ struct tp_watch_flow {
 	__u32 receiver_window; /* as written: not scaled */
 	__u8 window_scale;
 	__u8 marks;  /* the last bits of AccECN's count, beyond its first value */
-	__u8 echoes; /* of timestamps, that showed the sender's share: bpf/watch/echo.h */
+	__u8 echoes; /* of timestamps, for the sender's share: bpf/watch/echo.h */
 	__u8 pad;
 	struct tp_watch_counts now;
 	struct tp_watch_counts round;	 /* when the round began */
@@ -245,8 +245,8 @@ struct tp_watch_flow {
 	__u32 min_rtt_us;
 	__u32 rounds;
 	__u32 base_seq; /* acknowledged at the last round's end: see tp_whole_window() */
-	__u64 nap_ends_ns;
-	__u64 lost_ns;	  /* the last loss while it napped; 0: none */
+	__u64 light_ends_ns;
+	__u64 lost_ns;	  /* the last loss in light tracking; 0: none */
 	__u32 echo_stamp; /* the timestamp whose echo is waited for */
 	__u32 pad_end;
 	struct tp_gaps gaps;
@@ -285,19 +285,19 @@ struct tp_sojourn {
 	__u32 min_ns; /* in this round; longer than four seconds is four seconds */
 	__u32 max_ns;
 	__u32 interval_ns; /* the longest in this interval */
-	__u32 drops;	   /* of the flow, before the last packet that came out */
-	__u32 out_bytes;   /* of QUIC: the flow's in_bytes up to the last packet that came out */
+	__u32 drops;	   /* of the flow, before the last packet that left */
+	__u32 out_bytes;   /* of QUIC: the flow's in_bytes up to the last packet that left */
 	__u32 last_ns;
 };
 
-/* A conversation that is not proved yet: no acknowledgement of its data has passed. */
-struct tp_nursling {
+/* A candidate for the table of flows: no acknowledgement of its data has passed yet. */
+struct tp_candidate {
 	__u64 first_ns;
 	__u64 last_ns;
 	__u32 first_seq;
 	__u32 max_seq;
 	__u32 packets;
-	__u32 answers;
+	__u32 replies;
 };
 
 /* A handshake under way. */
@@ -313,16 +313,16 @@ struct tp_handshake {
 };
 
 /* A conversation over UDP that began as QUIC does and is not proved yet, at a place by its key. The
- * times are those at which packets left the queue here, or came. */
+ * times are when packets left the queue here, or arrived. */
 struct tp_quic_shake {
 	struct tp_watch_key key;
 	__u64 first_ns;	 /* the last Initial packet of the one who began */
-	__u64 second_ns; /* the first answer; 0: none yet */
+	__u64 second_ns; /* the first reply; 0: none yet */
 	__u64 last_ns;
 	__u32 up_us;   /* the sender's share of the round trip, and one; 0: not known */
 	__u32 down_us; /* the other share, and one */
-	__u32 packets; /* of data, that were queued */
-	__u32 answers;
+	__u32 packets; /* of data, queued */
+	__u32 replies;
 	__u8 is_server; /* the sender of data did not begin */
 	__u8 pad[7];
 };
@@ -334,7 +334,7 @@ struct tp_watch_totals {
 	__u64 left_bytes;	  /* of all protocols, as the device got them */
 	__u64 other_packets;	  /* neither TCP nor UDP: not watched */
 	__u64 unreadable_packets; /* the header is not in the readable part */
-	__u64 unproved_packets;	  /* with data that was not acknowledged here yet */
+	__u64 unproved_packets;	  /* with data not yet acknowledged here */
 	__u64 opened;
 	__u64 reused;	    /* addresses and ports used again while their entry was there */
 	__u64 lost_records; /* not read in time */
@@ -352,16 +352,16 @@ TP_ASSERT_SIZE(tp_watch_totals, 128);
 struct tp_watch_config {
 	__u32 abi_version;
 	__u32 netns_inum;
-	__u32 classifier; /* enum tp_classifier */
-	__u32 record;	  /* rounds and intervals go to the ring */
-	__u32 one_way;	  /* flows enter the table without an acknowledgement */
-	__u32 udp;	  /* so does UDP that is not QUIC, if it is answered */
-	__u64 link_rate;  /* bytes per second, as configured; 0: not known */
-	__u32 sojourns;	  /* places in that table; a power of two */
-	__u32 flows;	  /* places in the table of flows */
-	__u32 buckets;	  /* of the table of flows; a power of two */
-	__u32 naps;	  /* settled flows nap */
-	__u32 processors; /* with counts of their own, at most */
+	__u32 classifier;     /* enum tp_classifier */
+	__u32 record;	      /* rounds and intervals go to the ring */
+	__u32 one_way;	      /* flows enter the table without an acknowledgement */
+	__u32 udp;	      /* so does other UDP than QUIC, if it has replies */
+	__u64 link_rate;      /* bytes per second, as configured; 0: not known */
+	__u32 sojourns;	      /* places in that table; a power of two */
+	__u32 flows;	      /* places in the table of flows */
+	__u32 buckets;	      /* of the table of flows; a power of two */
+	__u32 light_tracking; /* settled flows are tracked lightly */
+	__u32 processors;     /* with counts of their own, at most */
 	__u32 pad;
 	__u64 secrets[TP_FLOW_SECRETS]; /* random: nobody can aim at a bucket */
 };
@@ -370,7 +370,7 @@ struct tp_watch_config {
 struct tp_watch_link {
 	__u32 ifindex;	  /* 0: the device is not there */
 	__u32 long_flows; /* neither ants nor mice */
-	__u64 rate;	  /* bytes per second, the highest lately; user space measures it */
+	__u64 rate;	  /* bytes per second, the highest recent one; user space measures it */
 	__u64 device;	  /* its address in the kernel, as the programs found it; 0: not yet */
 	__u64 taken;	  /* places of the table of flows, counting those taken again */
 	__u32 is_split; /* super-packets are queued: the queue may cut them; user space resets it */
@@ -380,7 +380,7 @@ struct tp_watch_link {
 	__u64 rate_mean;   /* bytes per second, over about a second; user space measures it */
 	__u64 rate_recent; /* the highest rate_mean of the last seconds */
 	__u64 busy_rate;   /* while packets wait: see bpf/watch/busy.h; 0: not known */
-	__u64 busy_bytes;  /* that left in runs, and their time */
+	__u64 busy_bytes;  /* sent in runs, and their time */
 	__u64 busy_us;
 	__u64 run_ns;	      /* a run of waiting packets began; 0: none is followed */
 	__u64 run_left_bytes; /* had left by then */

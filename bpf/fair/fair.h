@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fair.h - which queue a packet waits in, and the actions on flows above their share; only
+ * fair.h - the queue of each packet, and the actions on flows above their share; only
  * `tcpilot watch --fair` loads it.
  *
  * fair_class is the filter of our qdisc, and vanishes with it.  User space reads the table of
  * flows, and gives each an order: a class, its share, an action.  A flow without one is new
- * (mice), sparse (ants) or a stranger.  Packets of a flow that has no queue at half its share
+ * (mice), sparse (ants) or unreplied.  Packets of a flow without a queue at half its share
  * go with the ants, too, whatever its class is.  fair_window sees the acknowledgements that come in
- * at the device, and shrinks the window that they offer.
+ * at the device, and shrinks the window in them.
  *
- * An order is only as good as the process that wrote it.  If that gives no sign of life, no
+ * An order is only as good as its writer.  If the process gives no sign of life, no
  * action is taken, but packets are still spread over the classes.
  */
 #ifndef TCPILOT_WATCH_FAIR_H
@@ -21,7 +21,7 @@
 
 #define TC_ACT_OK 0
 #define TC_ACT_SHOT 2
-#define TP_STRANGER_PACKETS 64
+#define TP_UNREPLIED_PACKETS 64
 #define TP_FAIR_SEGMENT 1448
 /* A flow counts as above its share only by an eighth or more, since rounds cut packets off.
  * If a loss halves its window, by a third: the share is then the mean of the sawtooth (its
@@ -51,7 +51,7 @@ TP_FAIR_MAP(fair_states, struct tp_watch_key, struct tp_fair_state);
 struct tp_fair_control fair_control;
 struct tp_fair_counts fair_counts;
 
-/* The parts of a packet that a classifier needs. */
+/* A packet's parts for a classifier. */
 struct tp_fair_packet {
 	struct tp_watch_key key;
 	__u32 transport; /* offset from the network header */
@@ -208,7 +208,7 @@ static __always_inline __u32 tp_fair_ordered(const struct tp_fair_piece *p,
 /* The class of a packet of any flow, 0 to drop it. */
 static __always_inline __u32 tp_fair_minor(const struct tp_fair_piece *p)
 {
-	const struct tp_nursling *nursling;
+	const struct tp_candidate *candidate;
 	const struct tp_fair_order *order;
 
 	order = bpf_map_lookup_elem(&fair_orders, p->key);
@@ -217,9 +217,9 @@ static __always_inline __u32 tp_fair_minor(const struct tp_fair_piece *p)
 	if (!p->payload)
 		return TP_FAIR_ANTS;
 	__sync_fetch_and_add(&fair_counts.without_order, 1);
-	nursling = bpf_map_lookup_elem(&nursery, p->key);
-	return nursling && nursling->packets >= TP_STRANGER_PACKETS ? TP_FAIR_STRANGERS
-								    : TP_FAIR_MICE;
+	candidate = bpf_map_lookup_elem(&candidates, p->key);
+	return candidate && candidate->packets >= TP_UNREPLIED_PACKETS ? TP_FAIR_UNREPLIED
+								       : TP_FAIR_MICE;
 }
 
 static __always_inline void tp_fair_count(__u32 bytes)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * mark.h - writes the group of a flow into its packets, for `tcpilot watch --mark` only: into
- * the packet's mark, which qdiscs of this host read, or into the DSCP, which other hosts read
+ * the packet's mark, for qdiscs of this host, or into the DSCP, for other hosts
  * too.
  *
  * fair_mark is attached to the device's egress (tcx), before its qdisc.  A packet costs one
@@ -12,8 +12,8 @@
 
 #include "fair.h"
 
-/* Of the 16 bits at the start of a header: bits 8 to 13 of IPv4's (RFC 791, section 3.1), and 4
- * to 9 of IPv6's (RFC 8200, section 3). */
+/* Parts of the 16 bits at the start of a header: bits 8 to 13 of IPv4's (RFC 791, section 3.1), and
+ * 4 to 9 of IPv6's (RFC 8200, section 3). */
 #define TP_DSCP_IPV4 0x00fc
 #define TP_DSCP_IPV6 0x0fc0
 

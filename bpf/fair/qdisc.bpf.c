@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * qdisc.bpf.c - the queues of `tcpilot watch --fair` as a qdisc of their own, for
- * kernels that have BPF qdiscs (6.16, CONFIG_NET_SCH_BPF).
+ * kernels with BPF qdiscs (6.16, CONFIG_NET_SCH_BPF).
  *
- * These are the queues that an HTB has on other kernels.  They take turns by bytes: in
+ * These are the queues of the HTB on other kernels.  They take turns by bytes: in
  * its turn a queue sends until its quantum is used up, and bytes beyond that are taken
  * off its next turn (deficit round robin; Shreedhar and Varghese, SIGCOMM 1995).  Ants go
  * first as long as they have not sent more than all others.  If a rate was given, the
@@ -116,9 +116,9 @@ struct {
 struct {
 	__u64 owner;	   /* the instance; 0: none */
 	__u64 free_at_ns;  /* the link is busy until then */
-	__s64 ants_credit; /* bytes that ants may send first */
+	__s64 ants_credit; /* bytes of ants to be sent first */
 	__u64 catch_up_ns;
-	__u32 free_slot;  /* the first free slot that was used before */
+	__u32 free_slot;  /* the first free slot among those used before */
 	__u32 used_slots; /* so many have ever been used */
 	__u32 first;	  /* minor of the queue whose turn it is, 0: none */
 	__u32 last;	  /* minor of the last queue in line */
@@ -285,7 +285,7 @@ static long tp_next_turn(__u32 i, void *unused)
 	return 0;
 }
 
-/* The class that sends next, 0 if nothing waits. */
+/* The next class to send, 0 if nothing waits. */
 static __always_inline __u32 tp_whose_turn(void)
 {
 	__u32 minor = TP_FAIR_ANTS;
@@ -418,7 +418,7 @@ void BPF_PROG(fair_reset, struct Qdisc *sch)
 	TP_STATE.first = TP_STATE.last = 0;
 }
 
-/* The kernel also calls this for an instance that init refused. */
+/* The kernel also calls this for an instance refused by init. */
 SEC("struct_ops")
 void BPF_PROG(fair_destroy, struct Qdisc *sch)
 {

@@ -3,11 +3,11 @@
  * busy.h - the rate at which the link works while packets wait for it.
  *
  * If each timed packet was queued before the timed one ahead of it left, the queue held packets all
- * the time between the first and the last: a run.  The bytes that left in a run, over its time, are
- * all that the link can do.  If the mean rate of the last seconds is less, the link has room.
+ * the time between the first and the last: a run.  The bytes of a run, over its time, are the
+ * link's capacity.  If the mean rate of the last seconds is less, the link has room.
  *
- * A qdisc that holds packets back for a reason of their own (fq, by their sender's pacing) makes
- * runs that are too slow; then the link seems full.
+ * A qdisc with a reason to hold packets back (fq, by their sender's pacing) makes runs too slow;
+ * then the link seems full.
  */
 #ifndef TCPILOT_WATCH_BUSY_H
 #define TCPILOT_WATCH_BUSY_H
@@ -24,7 +24,7 @@
 #define TP_BUSY_LEAST_BYTES 15000
 #define TP_BUSY_MOST_US 1000000
 
-/* Bytes that have left, of all processors. */
+/* Sent bytes of all processors. */
 static __noinline __u64 tp_left_bytes(void)
 {
 	__u64 sum = 0;
@@ -60,7 +60,7 @@ static __noinline int tp_run_measured(__u64 now_ns)
 	return 0;
 }
 
-/* A timed packet leaves, which was queued at at_ns. */
+/* A timed packet leaves; it was queued at at_ns. */
 static __always_inline void tp_run_goes_on(__u64 at_ns, __u64 now_ns)
 {
 	int is_run = link.run_ns && at_ns < link.timed_left_ns;
@@ -75,7 +75,7 @@ static __always_inline void tp_run_goes_on(__u64 at_ns, __u64 now_ns)
 	}
 }
 
-/* The bytes that leave, as a share of those that could, x256; 0: not known. */
+/* The sent bytes as a share of the capacity, x256; 0: not known. */
 static __always_inline __u32 tp_link_used(void)
 {
 	__u64 busy = link.busy_rate;

@@ -13,7 +13,8 @@
  * Counters run since a flow's start; only one direction of the flow writes each.
  * At the end of a round or an interval the difference to the last snapshot counts.
  *
- * While a settled flow naps (bpf/core/watch/nap.h) it has marks, for its round trip, but no rounds.
+ * In light tracking (bpf/core/watch/light_tracking.h) a flow has marks, for its round trip, but no
+ * rounds.
  */
 #ifndef TCPILOT_WATCH_CLOCK_H
 #define TCPILOT_WATCH_CLOCK_H
@@ -61,7 +62,7 @@ static __always_inline void tp_link_waited(__u32 ns, __u64 now_ns)
 		link.queue_us.current = us;
 }
 
-/* Adds the times that its packets spent in the queue since the last round or interval. */
+/* Adds the times of its packets in the queue since the last round or interval. */
 static __always_inline struct tp_sojourn *tp_take_sojourns(struct tp_watch_flow *flow)
 {
 	struct tp_sojourn *of = tp_sojourn_place(flow->id);
@@ -175,10 +176,10 @@ static __always_inline void tp_round_begins(struct tp_watch_flow *flow, __u32 fl
 	flow->gap_max_ns = 0;
 }
 
-/* A nap is over: the next round begins now. */
-static __noinline int tp_wake(struct tp_watch_flow *flow, __u64 now_ns)
+/* Light tracking ends: the next round begins now. */
+static __noinline int tp_resume(struct tp_watch_flow *flow, __u64 now_ns)
 {
-	__u32 napped_us, lost_us, drops;
+	__u32 light_us, lost_us, drops;
 	struct tp_sojourn *of;
 
 	if (!flow)
@@ -191,26 +192,26 @@ static __noinline int tp_wake(struct tp_watch_flow *flow, __u64 now_ns)
 	}
 	if (!flow->lost_ns && flow->now.dropped_packets != drops)
 		flow->lost_ns = now_ns;
-	napped_us = tp_us_since(now_ns, flow->round_at_ns);
+	light_us = tp_us_since(now_ns, flow->round_at_ns);
 	lost_us = tp_us_since(now_ns, flow->lost_ns);
-	flow->rounds += napped_us / tp_max(flow->rtt_us, 1);
-	tp_shape_wakes(&flow->shape, napped_us, flow->rtt_us, flow->lost_ns != 0, lost_us);
+	flow->rounds += light_us / tp_max(flow->rtt_us, 1);
+	tp_shape_resumes(&flow->shape, light_us, flow->rtt_us, flow->lost_ns != 0, lost_us);
 	tp_round_begins(flow, flow->max_seq - flow->acked_seq, now_ns);
 	flow->last_in_ns = now_ns;
 	flow->until_timed = 0;
-	flow->flags &= ~TP_FLOW_NAPS;
+	flow->flags &= ~TP_FLOW_LIGHT;
 	return 0;
 }
 
-static __always_inline void tp_nap(struct tp_watch_flow *flow, const struct tp_work *own,
-				   __u64 now_ns)
+static __always_inline void tp_track_lightly(struct tp_watch_flow *flow, const struct tp_work *own,
+					     __u64 now_ns)
 {
-	if (!cfg.naps || flow->flags & TP_FLOW_QUIC ||
-	    !tp_may_nap(&flow->verdict, &flow->shape, &own->round))
+	if (!cfg.light_tracking || flow->flags & TP_FLOW_QUIC ||
+	    !tp_may_track_lightly(&flow->verdict, &flow->shape, &own->round))
 		return;
-	flow->nap_ends_ns = now_ns + (__u64)tp_nap_us(&flow->shape, &own->round) * TP_NS_PER_US;
+	flow->light_ends_ns = now_ns + (__u64)tp_light_us(&flow->shape, &own->round) * TP_NS_PER_US;
 	flow->lost_ns = 0;
-	flow->flags |= TP_FLOW_NAPS;
+	flow->flags |= TP_FLOW_LIGHT;
 }
 
 /* A round has ended, and its round trip and window are known. */
@@ -232,7 +233,7 @@ static __always_inline int tp_any_round_ends(struct tp_watch_flow *flow, __u64 n
 		return 0;
 	}
 	tp_judge(flow, own);
-	tp_nap(flow, own, now_ns);
+	tp_track_lightly(flow, own, now_ns);
 	return 0;
 }
 
@@ -267,10 +268,10 @@ static __noinline int tp_round_ends(struct tp_watch_flow *flow, __s32 progress, 
 	flow->mark_after_ns = now_ns;
 	if (!tp_awaits_echo(flow))
 		flow->mark_after_ns += (__u64)flow->up_us * TP_NS_PER_US;
-	if (!(flow->flags & TP_FLOW_NAPS))
+	if (!(flow->flags & TP_FLOW_LIGHT))
 		return tp_any_round_ends(flow, now_ns);
-	if (now_ns >= flow->nap_ends_ns)
-		return tp_wake(flow, now_ns);
+	if (now_ns >= flow->light_ends_ns)
+		return tp_resume(flow, now_ns);
 	tp_take_sojourns(flow); /* for who looks at the flow */
 	return 0;
 }

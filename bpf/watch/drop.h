@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * drop.h - packets that the kernel drops in the queue, by its own reports.
+ * drop.h - packets dropped in the queue, by the kernel's reports.
  *
- * The tracepoint kfree_skb fires for each packet that is dropped anywhere, and for
+ * The tracepoint kfree_skb fires for each packet dropped anywhere, and for
  * no other.  Its reason says whether a qdisc dropped it.  The difference of in and out
  * would not do: on a busy host some events are seen at one end of the queue only, and each
  * of them would count as a loss that never happened.
@@ -69,7 +69,7 @@ static __noinline int tp_dropped(struct tp_packet *p, __u32 is_certain)
 	ADD(dropped_packets, p->packets);
 	__sync_fetch_and_add(&flow->drops, p->packets);
 	__sync_fetch_and_add(&flow->dropped_bytes, p->bytes);
-	if (flow->flags & TP_FLOW_NAPS)
+	if (flow->flags & TP_FLOW_LIGHT)
 		flow->lost_ns = bpf_ktime_get_ns();
 	if (flow->flags & TP_FLOW_QUIC ? !tp_quic_dropped(flow, p, stamp)
 				       : p->seq - flow->last_seq >= flow->last_payload)

@@ -19,7 +19,7 @@
 
 /* So many rounds show the share. */
 #define TP_ECHOES 8
-/* An echo that takes longer is none: the sender had nothing to send. */
+/* A longer time shows no echo: the sender had nothing to send. */
 #define TP_ECHO_MOST_US 2000000
 #define TP_TCP_HEADER 20
 
@@ -63,7 +63,7 @@ static __noinline int tp_echo_begins(struct tp_watch_flow *flow, const unsigned 
 	return 0;
 }
 
-/* The share of the round that begins.  After a pause of the application it is not known, so that
+/* The share of the coming round.  After a pause of the application it is not known, so that
  * the least counts. */
 static __always_inline void tp_take_share(struct tp_watch_flow *flow, __u32 waited_us)
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * flows.h - the table of flows: bounded, and a flow that was not seen for long gives way.
+ * flows.h - the table of flows: bounded; the least recently seen flow gives way.
  *
  * Two arrays, and not the kernel's LRU hash, because each packet is looked up twice, and that
  * was the largest part of its cost: a call, Jenkins' hash, and a list each time.
  *
- *  - `flows` has a place for each flow, with all that is known of it.  User space maps it.
+ *  - `flows` has a place for each flow, with everything known of it.  User space maps it.
  *  - `flow_buckets` finds the place by the flow's key.  A bucket has eight ways, and there are
- *    three ways or more for each place, so a bucket is hardly ever full.
+ *    three ways or more for each place, so a bucket is rarely full.
  *
- * A new flow takes the next free place in turn.  If none of the next sixteen is free, that of
- * the flow which was not seen for longest gives way.
+ * A new flow takes the next free place in turn.  If none of the next sixteen is free, the
+ * least recently seen flow gives way.
  *
  * Nothing is locked.  A place is taken by a compare-and-swap of its id.  A flow may be replaced
  * under a running program's hands, and catch a stray write, as with the kernel's LRU hash.
@@ -91,7 +91,7 @@ static __always_inline int tp_is_of(const struct tp_watch_flow *flow,
 	       a[2] == b[2];
 }
 
-/* The same for several flows with one tag: hardly ever needed. */
+/* The same for several flows with one tag: rarely needed. */
 __noinline __u32 tp_search(struct tp_flow_bucket *bucket, __u32 tag, const struct tp_watch_key *key)
 {
 	if (!bucket || !key)
@@ -148,8 +148,8 @@ static __always_inline void tp_unlink(const struct tp_watch_key *key, __u32 plac
 			bucket->tag[way] = 0;
 }
 
-/* The way of a bucket that a new flow takes: an empty one, one whose flow is gone, or else that
- * of the flow which was not seen for longest. */
+/* The way of a bucket for a new flow: an empty one, one whose flow is gone, or else the way of the
+ * least recently seen flow. */
 __noinline __u32 tp_free_way(struct tp_flow_bucket *bucket)
 {
 	__u64 oldest_ns = ~0ULL;
@@ -174,7 +174,7 @@ __noinline __u32 tp_free_way(struct tp_flow_bucket *bucket)
 	return found;
 }
 
-/* Puts a flow's place into its bucket.  A flow that has to give way there is forgotten. */
+/* Puts a flow's place into its bucket.  A displaced flow is forgotten. */
 static __always_inline void tp_link(const struct tp_watch_key *key, __u32 place)
 {
 	__u32 hash = tp_hash_flow(key), way, old;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ip.h - reads the header of IPv4 or IPv6, for programs that reach a packet in different ways: a
+ * ip.h - reads the header of IPv4 or IPv6, for programs with different access to a packet: a
  * reader copies so many bytes from an offset, and returns 0 if it could.
  */
 #ifndef TCPILOT_WATCH_IP_H

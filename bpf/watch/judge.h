@@ -1,29 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * judge.h - from a round to a verdict, in steps that the verifier takes one by
- * one: each is a global function, which it checks once, by itself.
+ * judge.h - from a round to a verdict, in steps.  Each is a global function, so the
+ * verifier checks it once, by itself.
  */
 #ifndef TCPILOT_WATCH_JUDGE_H
 #define TCPILOT_WATCH_JUDGE_H
 
 #include "stamp.h"
+#include "../core/watch/light_tracking.h"
 
-enum tp_model_of {
-	TP_MODEL_OF_TCP,
-	TP_MODEL_OF_WIDE,
-	TP_MODEL_OF_QUIC,
+enum tp_model_kind {
+	TP_MODEL_TCP,
+	TP_MODEL_EXTRAPOLATION,
+	TP_MODEL_QUIC,
 };
-
-struct tp_work;
-static long tp_some_trees(__u32 four, void *context);
-#define TP_ALL_TREES(m, s) bpf_loop((trees + 3) / 4, tp_some_trees, 0, 0)
-#include "../core/watch/nap.h"
 
 /* Too large for the stack.  Only the end of a round uses it, in the receiving softirq. */
 struct tp_work {
 	struct tp_round round;
 	struct tp_scratch scratch;
-	__u32 model; /* enum tp_model_of */
+	__u32 model; /* enum tp_model_kind */
 	__u32 pad;
 };
 
@@ -41,15 +37,15 @@ static __always_inline struct tp_work *tp_my_work(void)
 	return bpf_map_lookup_elem(&work, &zero);
 }
 
-/* QUIC has a model of its own: some features need a TCP header.  So have paths beyond those that
- * were recorded. */
-static __always_inline const struct tp_model *tp_its_model(const struct tp_work *own)
+/* QUIC has a model of its own, since some features need a TCP header, and so have paths beyond the
+ * recorded ones. */
+static __always_inline const struct tp_model *tp_chosen_model(const struct tp_work *own)
 {
 	switch (own->model) {
-	case TP_MODEL_OF_QUIC:
+	case TP_MODEL_QUIC:
 		return &quic_model;
-	case TP_MODEL_OF_WIDE:
-		return &wide_model;
+	case TP_MODEL_EXTRAPOLATION:
+		return &extrapolation_model;
 	default:
 		return &model;
 	}
@@ -63,7 +59,7 @@ static long tp_some_trees(__u32 four, void *context)
 
 	if (!own)
 		return 1;
-	m = tp_its_model(own);
+	m = tp_chosen_model(own);
 	for (__u32 tree = four * 4; tree < four * 4 + 4; tree++)
 		if (tree < m->trees)
 			tp_add_tree(m, &own->scratch, tree);
@@ -85,7 +81,7 @@ __noinline int tp_step_prepare(struct tp_verdict *verdict, struct tp_shape *shap
 
 	if (!verdict || !shape || !own)
 		return 0;
-	return tp_prepare(verdict, shape, &own->round, tp_its_model(own));
+	return tp_prepare(verdict, shape, &own->round, tp_chosen_model(own));
 }
 
 __noinline int tp_step_features(struct tp_shape *shape)
@@ -100,9 +96,14 @@ __noinline int tp_step_features(struct tp_shape *shape)
 __noinline int tp_step_forest(void)
 {
 	struct tp_work *own = tp_my_work();
+	const struct tp_model *m;
 
-	if (own)
-		tp_forest(tp_its_model(own), &own->scratch);
+	if (!own)
+		return 0;
+	m = tp_chosen_model(own);
+	tp_forest_begins(&own->scratch);
+	bpf_loop((tp_count_trees(m) + 3) / 4, tp_some_trees, 0, 0);
+	tp_forest_votes(m, &own->scratch);
 	return 0;
 }
 
@@ -111,17 +112,17 @@ __noinline int tp_step_decide(struct tp_verdict *verdict, struct tp_shape *shape
 	struct tp_work *own = tp_my_work();
 
 	if (verdict && shape && own)
-		tp_decide(verdict, shape, &own->round, tp_its_model(own), &own->scratch);
+		tp_decide(verdict, shape, &own->round, tp_chosen_model(own), &own->scratch);
 	return 0;
 }
 
-/* own: its round is that which has ended. */
+/* own: it has the round that just ended. */
 static __always_inline void tp_judge(struct tp_watch_flow *flow, struct tp_work *own)
 {
 	if (flow->flags & TP_FLOW_QUIC)
-		own->model = TP_MODEL_OF_QUIC;
+		own->model = TP_MODEL_QUIC;
 	else
-		own->model = tp_is_wide(&model, &wide_model, &own->round);
+		own->model = tp_is_extrapolated(&model, &extrapolation_model, &own->round);
 	tp_step_shape(&flow->shape);
 	if (!tp_step_prepare(&flow->verdict, &flow->shape))
 		return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * left.h - what a packet that leaves the device adds: to the link's counts, and to its flow's times
+ * left.h - a packet leaves the device: it adds to the link's counts, and to its flow's times
  * in the queue if it was timed.
  */
 #ifndef TCPILOT_WATCH_LEFT_H
@@ -94,7 +94,7 @@ static __always_inline void went_out(struct sk_buff *skb)
 	tp_unstamp(stamp);
 }
 
-/* The packets that one call takes out of a queue: at most as many as a driver's queue has bytes. */
+/* One call takes so many packets out of a queue: at most a driver's queue of bytes. */
 #define TP_BULK_MOST 1024
 
 struct tp_bulk {

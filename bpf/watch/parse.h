@@ -2,7 +2,7 @@
 /*
  * parse.h - reads a packet's headers.
  *
- * VLAN tags are skipped, in the packet or beside it; they are no part of a flow's key.  In
+ * VLAN tags are skipped, in the packet or in the skb; they are no part of a flow's key.  In
  * tunnels the outer headers count: their packets are "other" unless they are UDP.  Fragments
  * after the first have no ports and are "other" too.
  */
@@ -29,7 +29,7 @@ struct tp_packet {
 	__u8 is_ect;	   /* of a SYN */
 	__u8 window_scale; /* of a SYN; 0xff: no option */
 	__u8 id_length;	   /* of UDP: byte 5 of the payload */
-	__u8 is_ae;	   /* of TCP: the bit AE, which only AccECN sets (RFC 9768, section 2) */
+	__u8 is_ae;	   /* of TCP: the bit AE, set by AccECN only (RFC 9768, section 2) */
 };
 
 #define TP_READ(to, skb_head, at) bpf_probe_read_kernel(&(to), sizeof(to), (skb_head) + (at))
@@ -44,7 +44,7 @@ struct tp_options {
 	__u8 byte[64];
 };
 
-/* The scale of the window that a SYN offers (RFC 7323, section 2.2).  A function of its own, so
+/* The scale of the window in a SYN (RFC 7323, section 2.2).  A function of its own, so
  * that the verifier follows the loop only once. */
 __noinline int tp_window_scale(struct tp_options *options, __u32 length)
 {
@@ -157,7 +157,7 @@ static __always_inline __u32 tp_find_ip(const unsigned char *head, __u32 at, __u
 }
 
 /*
- * The packets on the wire that a queued one becomes.  It carries its length on the wire.  If that
+ * A queued packet's number of packets on the wire.  It carries its length on the wire.  If that
  * is the length of the buffer, it is one packet.  A GSO super-packet is longer on the wire, by
  * the headers of its packets.  length: skb->len.  payload: the same if it is not known.
  */
@@ -333,7 +333,7 @@ static __always_inline struct tp_watch_key tp_reverse(const struct tp_watch_key 
 	return reverse;
 }
 
-/* Ends with a packet that was taken as a usual one, or reads another one piece by piece. */
+/* Ends with a usual packet, or reads another one piece by piece. */
 static __always_inline int tp_parse_rest(struct sk_buff *skb, __u32 network_at, struct tp_packet *p,
 					 int is_back, int is_taken)
 {

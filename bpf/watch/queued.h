@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * queued.h - what a packet of a known flow adds to it when it goes into the queue.
+ * queued.h - a packet of a known flow goes into the queue, and adds to the flow.
  *
- * Of a flow that is awake each packet counts for its round: gaps, bytes in flight, what is sent
- * again; some are timed, and one marks the round.  Of a flow that naps (bpf/core/watch/nap.h)
- * packets and bytes are counted, and little else.
+ * In full tracking each packet counts for its round: gaps, bytes in flight, retransmissions; some
+ * are timed, and one marks the round.  Light tracking (bpf/core/watch/light_tracking.h) counts
+ * packets and bytes, and little else.
  */
 #ifndef TCPILOT_WATCH_QUEUED_H
 #define TCPILOT_WATCH_QUEUED_H
@@ -15,8 +15,8 @@
 
 /* At least so many packets of a round are timed, if it has them. */
 #define TIMED_PER_ROUND 64
-/* Of a flow that naps, one of so many. */
-#define NAPPING_TIMED_EVERY 16
+/* In light tracking one packet of so many is timed. */
+#define LIGHT_TIMED_EVERY 16
 
 static __always_inline void stamp(struct tp_watch_flow *flow, const struct tp_packet *p,
 				  struct tp_stamp *stamp, __u64 now_ns)
@@ -45,7 +45,7 @@ static __always_inline void note_gap(struct tp_watch_flow *flow, __u32 packets, 
 	flow->last_in_ns = now_ns;
 }
 
-/* New data that do not follow those before: the ones between were overtaken, or lost. */
+/* New data out of order: those between were overtaken, or lost. */
 static __noinline int passed(struct tp_watch_flow *flow, const struct tp_packet *p, __u64 now_ns)
 {
 	if (flow && p && (__s32)(p->seq - flow->max_seq) > 0)
@@ -53,7 +53,7 @@ static __noinline int passed(struct tp_watch_flow *flow, const struct tp_packet 
 	return 0;
 }
 
-/* Data that are not new.  before_ns: when the packet before came; 0: not known.  Returns whether
+/* Data sent before.  before_ns: when the packet before came; 0: not known.  Returns whether
  * they were sent again because of a loss. */
 static __noinline int came_again(struct tp_watch_flow *flow, const struct tp_packet *p,
 				 __u64 before_ns, __u64 now_ns)
@@ -118,10 +118,10 @@ static __always_inline void tcp_queued(struct tp_watch_flow *flow, const struct 
 		mark(flow, p, sent_seq, now_ns);
 }
 
-/* Counts a packet of a flow that naps.  Now and then one is timed, and marked: only then, and at a
+/* Counts a packet in light tracking.  Now and then one is timed, and marked: only then, and at a
  * loss, the clock is read. */
-static __always_inline void napping_queued(struct tp_watch_flow *flow, const struct tp_packet *p,
-					   struct tp_stamp *place)
+static __always_inline void light_queued(struct tp_watch_flow *flow, const struct tp_packet *p,
+					 struct tp_stamp *place)
 {
 	__u32 end = p->seq + p->payload;
 	int again = (__s32)(end - flow->max_seq) <= 0;
@@ -142,7 +142,7 @@ static __always_inline void napping_queued(struct tp_watch_flow *flow, const str
 	if (again && came_again(flow, p, 0, flow->seen_ns))
 		flow->lost_ns = flow->seen_ns;
 	stamp(flow, p, place, flow->seen_ns);
-	flow->until_timed = NAPPING_TIMED_EVERY;
+	flow->until_timed = LIGHT_TIMED_EVERY;
 	if (!(flow->flags & TP_FLOW_MARK) && !again) {
 		flow->mark_seq = end;
 		flow->mark_ns = place->at_ns;

@@ -5,13 +5,13 @@
  * Its acknowledgements are encrypted.  So a round does not end with the acknowledgement of a
  * packet, but when as much time has passed as a round trip takes:
  *
- *  - If the sender and the receiver spin (RFC 9000, section 17.4), the bit in the answers changes
+ *  - If the sender and the receiver spin (RFC 9000, section 17.4), the bit in the replies changes
  *    once in a round trip of the whole path.
- *  - Else a round trip is the one that the handshake showed, whose packets are timed from the
- *    queue's end, and the time that a packet last waited in the queue.
+ *  - Else a round trip is the handshake's, whose packets are timed from the
+ *    queue's end, and the last packet's time in the queue.
  *
- * Both are looked at when an answer comes, as acknowledgements are.  A flow's window is then the
- * bytes that it sent in a round trip.  Its backlog in the queue is counted: bytes in minus bytes
+ * Both are looked at when a reply comes, as acknowledgements are.  A flow's window is then the
+ * bytes of a round trip.  Its backlog in the queue is counted: bytes in minus bytes
  * out.  Each packet notes how many bytes of its flow are in with it, so when it comes out it
  * tells how many are out, also if others were missed.  If the queue cut a super-packet, its parts
  * are counted, and one super-packet at a time is marked by that count.
@@ -21,7 +21,7 @@
 
 #include "clock.h"
 
-/* So many changes in a row, each with so many answers before it, show that the bit spins: those who
+/* So many changes in a row, each with so many replies before it, show that the bit spins: those who
  * do not spin choose it by chance, for each packet or once (section 17.4).  Chance does it once in
  * 2^21.  The handshake's round trip is no measure for it: busy ends take their time there. */
 #define TP_SPIN_PROVED 7
@@ -152,7 +152,7 @@ static __noinline int tp_quic_round_ends(struct tp_watch_flow *flow, __u64 now_n
 	return tp_any_round_ends(flow, now_ns);
 }
 
-/* The answers' bit.  Returns the time since it last changed, if it does now, and spins. */
+/* The replies' bit.  Returns the time since it last changed, if it does now, and spins. */
 static __always_inline __u32 tp_quic_spin(struct tp_watch_flow *flow, __u8 spin, __u64 now_ns)
 {
 	struct tp_quic *q = &flow->quic;
@@ -161,15 +161,15 @@ static __always_inline __u32 tp_quic_spin(struct tp_watch_flow *flow, __u8 spin,
 	if (spin == q->spin)
 		return 0;
 	q->spin = spin;
-	if (flow->now.acks - q->edge_answers < TP_SPIN_ANSWERS) {
-		q->edge_answers = flow->now.acks;
-		q->edges = 0; /* chance, or a packet that came late */
+	if (flow->now.acks - q->edge_replies < TP_SPIN_ANSWERS) {
+		q->edge_replies = flow->now.acks;
+		q->edges = 0; /* chance, or a late packet */
 		flow->flags &= ~TP_FLOW_SPIN;
 		return 0;
 	}
 	since_us = tp_us_since(now_ns, q->edge_ns);
 	q->edge_ns = now_ns;
-	q->edge_answers = flow->now.acks;
+	q->edge_replies = flow->now.acks;
 	if (q->edges < TP_SPIN_PROVED) {
 		q->edges++;
 		return 0;
@@ -178,8 +178,8 @@ static __always_inline __u32 tp_quic_spin(struct tp_watch_flow *flow, __u8 spin,
 	return since_us;
 }
 
-/* An answer has come. */
-static __noinline int tp_quic_answered(struct tp_watch_flow *flow, const struct tp_packet *p)
+/* A reply has come. */
+static __noinline int tp_quic_replied(struct tp_watch_flow *flow, const struct tp_packet *p)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
 	__u32 rtt_us, spun_us;

@@ -5,12 +5,12 @@
  * All of QUIC's packets but those of the handshake are encrypted, and look like any UDP.  So a
  * conversation is QUIC if it begins with a long header of version 1 (RFC 9000, section 17.2.2) or
  * 2 (RFC 9369, section 3.2), in a datagram as long as QUIC demands (section 14.1), and the other
- * side answers.  The port does not matter.  Each version has a type of its own for this packet.
+ * side replies.  The port does not matter.  Each version has a type of its own for this packet.
  *
- * Conversations that are not proved yet have a place by their key in an array, and no list.  One
- * that was answered lately keeps its place, so a flood of first packets pushes only others out.
- * A conversation enters the table of flows when data and answers follow.  Other UDP costs the
- * look-up of a flow that is not there and, if its first byte could be QUIC's, a comparison.
+ * Candidates have a place by their key in an array, and no list.  One
+ * with a recent reply keeps its place, so a flood of first packets pushes only others out.
+ * A conversation enters the table of flows when data and replies follow.  Other UDP costs the
+ * look-up without a result and, if its first byte could be QUIC's, a comparison.
  */
 #ifndef TCPILOT_WATCH_QUIC_SHAKE_H
 #define TCPILOT_WATCH_QUIC_SHAKE_H
@@ -26,18 +26,18 @@
 #define TP_QUIC_TYPE_V1 0x00 /* Initial */
 #define TP_QUIC_TYPE_V2 0x10
 #define TP_QUIC_FIRST_BYTES 1200
-#define TP_QUIC_ID_LEAST 8 /* of the connection ID that a client makes up (section 7.2) */
+#define TP_QUIC_ID_LEAST 8 /* of a client's random connection ID (section 7.2) */
 #define TP_QUIC_ID_MOST 20
 
 /* Such a payload is taken for data: acknowledgements are shorter. */
 #define TP_QUIC_DATA_BYTES 200
 #define TP_QUIC_DATA_PACKETS 8
-#define TP_QUIC_ANSWERS 2
-/* A conversation that was not seen for so long is forgotten ... */
+#define TP_QUIC_REPLIES 2
+/* A conversation is forgotten after so long without a packet ... */
 #define TP_QUIC_FORGET_NS 30000000000ULL
-/* ... and one that was answered keeps its place for so long. */
+/* ... and one with a reply keeps its place for so long. */
 #define TP_QUIC_KEEP_NS 3000000000ULL
-/* A flow that is older does not begin, so an Initial packet begins another connection. */
+/* An older flow does not begin, so an Initial packet begins another connection. */
 #define TP_QUIC_REUSED_NS 3000000000ULL
 
 #define TP_QUIC_SHAKES 4096
@@ -67,8 +67,8 @@ static __always_inline int tp_is_quic_initial(const struct tp_packet *p)
 	       (p->version == bpf_htonl(TP_QUIC_V2) && type == TP_QUIC_TYPE_V2);
 }
 
-/* Whether it may be the answer to one: the answer's header may be unreadable here. */
-static __always_inline int tp_is_quic_answer(const struct tp_packet *p)
+/* Whether it may be the reply to one: the reply's header may be unreadable here. */
+static __always_inline int tp_is_quic_reply(const struct tp_packet *p)
 {
 	return p->flags == TP_FIRST_UNREAD ||
 	       (tp_is_quic_long(p->flags) &&
@@ -111,33 +111,33 @@ static __always_inline void tp_quic_first(struct tp_quic_shake *s, const struct 
 	s->is_server = !leaving;
 }
 
-/* The packets behind the first.  Returns whether it is the answer. */
+/* The packets behind the first.  Returns whether it is the first reply. */
 static __always_inline int tp_quic_next(struct tp_quic_shake *s, const struct tp_packet *p,
 					__u32 leaving, __u64 now_ns)
 {
-	int is_answer = s->is_server == leaving;
+	int is_reply = s->is_server == leaving;
 	__u32 *part = leaving ? &s->up_us : &s->down_us;
-	__u64 then_ns = is_answer ? s->first_ns : s->second_ns;
+	__u64 then_ns = is_reply ? s->first_ns : s->second_ns;
 
 	if (!s->second_ns) {
-		if (!is_answer || !tp_is_quic_answer(p))
+		if (!is_reply || !tp_is_quic_reply(p))
 			return 0;
 		s->second_ns = now_ns;
 		*part = tp_quic_part_us(now_ns, then_ns);
 		return 1;
 	}
-	if (!is_answer && !*part)
+	if (!is_reply && !*part)
 		*part = tp_quic_part_us(now_ns, then_ns);
 	if (!leaving)
-		s->answers++;
+		s->replies++;
 	else if (p->payload / p->packets >= TP_QUIC_DATA_BYTES)
 		s->packets += p->packets;
 	return 0;
 }
 
 /*
- * Looks at a packet of UDP that is in no flow.  Returns the slot of its conversation; -1: it is
- * not QUIC.  *is_timed: the packet is one of the two that time the path.
+ * Looks at a packet of UDP without a flow.  Returns the slot of its conversation; -1: it is
+ * not QUIC.  *is_timed: the packet is one of the two timing the path.
  */
 static __noinline __attribute__((unused)) int tp_quic_look(const struct tp_packet *p, __u32 leaving,
 							   __u64 now_ns, __u32 *is_timed)
@@ -170,11 +170,11 @@ static __noinline __attribute__((unused)) int tp_quic_look(const struct tp_packe
 /* Whether a conversation may enter the table of flows. */
 static __always_inline int tp_is_quic_proved(const struct tp_quic_shake *s)
 {
-	return s->packets >= TP_QUIC_DATA_PACKETS && s->answers >= TP_QUIC_ANSWERS && s->up_us &&
+	return s->packets >= TP_QUIC_DATA_PACKETS && s->replies >= TP_QUIC_REPLIES && s->up_us &&
 	       s->down_us;
 }
 
-/* A packet that times the path has left the queue: its time is that. */
+/* A timing packet has left the queue: its time is now. */
 static __always_inline void tp_quic_shake_left(__u32 slot, __u64 at_ns, __u64 now_ns)
 {
 	struct tp_quic_shake *s = tp_quic_shake_at(slot);

@@ -2,12 +2,12 @@
 /*
  * stamp.h - how long packets wait in the queue.
  *
- * A packet that is about to be queued leaves its time in an array, at a place by the address of
+ * A packet about to be queued leaves its time in an array, at a place by the address of
  * its struct sk_buff.  When it comes out it is found there, and no header has to be read.
  *
  * Some queues cut a super-packet into new packets, with addresses of their own.  So the time of a
  * super-packet is also kept at a place by its flow and sequence number, which the first of the
- * new packets has.  Packets that come out are looked up so only while super-packets go in.
+ * new packets has.  Packets that leave are looked up so only while super-packets go in.
  *
  * An address is used again when its packet is gone.  So each packet that goes in clears what an
  * earlier one left there: one that was seen going in, but not coming out.
@@ -20,7 +20,7 @@
 /* If two fall on one place, the later one is timed.  A power of two. */
 #define TP_STAMPS 65536
 #define TP_STAMP_BITS 16
-/* Of those by sequence number, a flow's places are neighbours, for the cache's sake, and four
+/* The places by sequence number of one flow are neighbours, for the cache's sake, and four
  * times as many as the timed packets of a round. */
 #define TP_STAMPS_OF_A_FLOW 256
 
@@ -31,7 +31,7 @@ struct {
 	__type(value, struct tp_stamp);
 } stamps SEC(".maps");
 
-/* The times in the queue of packets that come out, by the flow's id: this needs no look-up
+/* The times in the queue of packets that leave, by the flow's id: this needs no look-up
  * of the flow. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -118,7 +118,7 @@ __noinline int tp_stamp_super(const struct tp_packet *p, struct tp_stamp *stamp)
 	return 0;
 }
 
-/* Takes the stamp of a packet away, and that under its sequence number. */
+/* Takes both stamps of a packet away: by address, and by sequence number. */
 static __always_inline void tp_unstamp(struct tp_stamp *stamp)
 {
 	__u32 place = stamp->twin - 1;

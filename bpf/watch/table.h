@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * table.h - which flows are watched.
+ * table.h - the watched flows.
  *
- * All tables are bounded, and what was not used for longest goes first.  Only a flow whose data was
- * acknowledged by the other side enters the table of flows, or answered, if it is QUIC.  A flood of
- * spoofed SYNs, or of spoofed data, fills the two tables of flows that are not proved yet, and
- * pushes no proved flow out.
+ * All tables are bounded, and what was not used for longest goes first.  A flow enters the table of
+ * flows only if the other side acknowledged its data, or for QUIC replied.  A flood of spoofed
+ * SYNs, or of spoofed data, fills the two tables of candidates, and pushes no proved flow out.
  */
 #ifndef TCPILOT_WATCH_TABLE_H
 #define TCPILOT_WATCH_TABLE_H
@@ -20,7 +19,7 @@
 		__type(value, value_type);                                                         \
 	} table SEC(".maps")
 
-TP_LRU(nursery, struct tp_watch_key, struct tp_nursling, 16384);
+TP_LRU(candidates, struct tp_watch_key, struct tp_candidate, 16384);
 TP_LRU(handshakes, struct tp_watch_key, struct tp_handshake, 8192);
 
 /* A set for each processor, in whole cache lines.  A power of two; if there were more processors,
@@ -35,7 +34,8 @@ struct {
 } records SEC(".maps");
 
 struct tp_model model;
-struct tp_model wide_model; /* for paths beyond those of model; no trees: there is none */
+struct tp_model
+    extrapolation_model; /* for paths beyond the range of model; without trees none is used */
 struct tp_model quic_model;
 
 static __always_inline struct tp_watch_totals *tp_my_totals(void)
@@ -103,13 +103,13 @@ static __always_inline void tp_take_handshake(struct tp_watch_flow *flow,
 static const struct tp_watch_flow fresh_flow = {.id = TP_FLOW_BUSY};
 
 /* Puts a proved flow into the table. */
-static __noinline int tp_open(const struct tp_watch_key *key, const struct tp_nursling *nursling,
+static __noinline int tp_open(const struct tp_watch_key *key, const struct tp_candidate *candidate,
 			      __u64 now_ns)
 {
 	struct tp_watch_flow *flow;
 	__u32 place, id;
 
-	if (!key || !nursling)
+	if (!key || !candidate)
 		return 0;
 	place = tp_take_place();
 	if (place == TP_NO_PLACE || bpf_map_update_elem(&flows, &place, &fresh_flow, BPF_ANY)) {
@@ -121,10 +121,10 @@ static __noinline int tp_open(const struct tp_watch_key *key, const struct tp_nu
 		return 0;
 	id = tp_next_id();
 	flow->key = *key;
-	flow->born_ns = nursling->first_ns;
-	flow->seen_ns = flow->last_in_ns = nursling->last_ns;
+	flow->born_ns = candidate->first_ns;
+	flow->seen_ns = flow->last_in_ns = candidate->last_ns;
 	flow->round_at_ns = flow->interval_at_ns = now_ns;
-	flow->max_seq = flow->acked_seq = nursling->max_seq;
+	flow->max_seq = flow->acked_seq = candidate->max_seq;
 	flow->verdict.name = TP_NO_CLASS;
 	if (key->protocol == IPPROTO_UDP)
 		flow->p4air.group = TP_GROUP_UDP;
@@ -143,22 +143,22 @@ static __noinline int tp_open(const struct tp_watch_key *key, const struct tp_nu
 	}
 	COUNT(opened);
 	tp_say_opened(key, flow, now_ns);
-	bpf_map_delete_elem(&nursery, key);
+	bpf_map_delete_elem(&candidates, key);
 	return 0;
 }
 
 /* If acknowledgements take another way, so many packets have to do. */
 #define TP_ONE_WAY_PACKETS 64
 
-/* Counts an outgoing packet of a conversation that is not proved yet. */
-static __always_inline void tp_nurse(const struct tp_packet *p, __u64 now_ns)
+/* Counts an outgoing packet of a candidate. */
+static __always_inline void tp_count_candidate(const struct tp_packet *p, __u64 now_ns)
 {
-	struct tp_nursling *known = bpf_map_lookup_elem(&nursery, &p->key);
+	struct tp_candidate *known = bpf_map_lookup_elem(&candidates, &p->key);
 	__u32 end = p->seq + p->payload;
 
 	ADD(unproved_packets, p->packets);
 	if (!known) {
-		struct tp_nursling first = {
+		struct tp_candidate first = {
 		    .first_ns = now_ns,
 		    .last_ns = now_ns,
 		    .first_seq = p->seq,
@@ -166,7 +166,7 @@ static __always_inline void tp_nurse(const struct tp_packet *p, __u64 now_ns)
 		    .packets = p->packets,
 		};
 
-		bpf_map_update_elem(&nursery, &p->key, &first, BPF_ANY);
+		bpf_map_update_elem(&candidates, &p->key, &first, BPF_ANY);
 		return;
 	}
 	known->last_ns = now_ns;

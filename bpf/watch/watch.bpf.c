@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * watch.bpf.c - measures every flow that is queued at one device.
+ * watch.bpf.c - measures each flow in the queue of one device.
  *
  * Four places see a packet, whatever the qdisc:
  *
@@ -77,7 +77,7 @@ static __always_inline void note_third(const struct tp_watch_key *key, int leavi
 static __always_inline void open_quic(const struct tp_packet *p, const struct tp_quic_shake *shake,
 				      __u64 now_ns)
 {
-	const struct tp_nursling as_tcp = {.first_ns = shake->first_ns, .last_ns = now_ns};
+	const struct tp_candidate as_tcp = {.first_ns = shake->first_ns, .last_ns = now_ns};
 
 	tp_open(&p->key, &as_tcp, now_ns);
 }
@@ -91,7 +91,7 @@ static __always_inline void reused(const struct tp_watch_key *key)
 		flow->id = 0;
 		COUNT(reused);
 	}
-	bpf_map_delete_elem(&nursery, key);
+	bpf_map_delete_elem(&candidates, key);
 }
 
 static __always_inline void udp_of_flow(struct tp_watch_flow *flow, const struct tp_packet *p,
@@ -113,7 +113,7 @@ static __noinline int is_reused(struct tp_watch_flow *flow, const struct tp_pack
 	return 1;
 }
 
-/* A packet of UDP that is in no flow goes into the queue. */
+/* A packet of UDP without a flow goes into the queue. */
 static __noinline int udp_queued(const struct tp_packet *p, struct tp_stamp *place, __u64 now_ns)
 {
 	struct tp_quic_shake *shake;
@@ -125,7 +125,7 @@ static __noinline int udp_queued(const struct tp_packet *p, struct tp_stamp *pla
 	slot = tp_quic_look(p, 1, now_ns, &is_timed);
 	if (slot < 0) {
 		if (cfg.udp && p->payload)
-			tp_nurse(p, now_ns);
+			tp_count_candidate(p, now_ns);
 		else
 			ADD(unproved_packets, p->packets);
 		return 0;
@@ -139,11 +139,11 @@ static __noinline int udp_queued(const struct tp_packet *p, struct tp_stamp *pla
 	return 0;
 }
 
-/* A packet of UDP that is in no flow comes in. */
+/* A packet of UDP without a flow comes in. */
 static __noinline int udp_came(const struct tp_packet *p)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
-	struct tp_nursling *nursling;
+	struct tp_candidate *candidate;
 	struct tp_quic_shake *shake;
 	__u32 is_timed = 0;
 	int slot;
@@ -152,9 +152,9 @@ static __noinline int udp_came(const struct tp_packet *p)
 		return 0;
 	slot = tp_quic_look(p, 0, now_ns, &is_timed);
 	if (slot < 0) {
-		nursling = cfg.udp ? bpf_map_lookup_elem(&nursery, &p->key) : 0;
-		if (nursling && ++nursling->answers >= 2 && nursling->packets >= 8)
-			tp_open(&p->key, nursling, now_ns);
+		candidate = cfg.udp ? bpf_map_lookup_elem(&candidates, &p->key) : 0;
+		if (candidate && ++candidate->replies >= 2 && candidate->packets >= 8)
+			tp_open(&p->key, candidate, now_ns);
 		return 0;
 	}
 	shake = tp_quic_shake_at(slot);
@@ -176,8 +176,9 @@ static __always_inline int queued(struct tp_packet *p, struct tp_stamp *place)
 		return 0;
 	}
 	flow = tp_find_flow(&p->key);
-	if (flow && flow->flags & TP_FLOW_NAPS && p->payload && !(p->flags & (TCP_FIN | TCP_RST))) {
-		napping_queued(flow, p, place);
+	if (flow && flow->flags & TP_FLOW_LIGHT && p->payload &&
+	    !(p->flags & (TCP_FIN | TCP_RST))) {
+		light_queued(flow, p, place);
 		return 0;
 	}
 	now_ns = bpf_ktime_get_ns();
@@ -188,7 +189,7 @@ static __always_inline int queued(struct tp_packet *p, struct tp_stamp *place)
 			return udp_queued(p, place, now_ns);
 		note_third(&p->key, 1, now_ns);
 		if (p->payload)
-			tp_nurse(p, now_ns);
+			tp_count_candidate(p, now_ns);
 		return 0; /* the next packet finds the flow, if it was taken in */
 	}
 	flow->seen_ns = now_ns;
@@ -294,16 +295,16 @@ int BPF_PROG(watch_drop, struct sk_buff *skb, void *location, __u32 reason)
 	return tp_dropped(&p, is_certain);
 }
 
-/* An acknowledgement echoes a mark.  In a nap it counts as a loss would (tp_is_marked()). */
+/* An acknowledgement echoes a mark.  In light tracking it counts as a loss (tp_is_marked()). */
 static __always_inline void marked(struct tp_watch_flow *flow)
 {
 	flow->now.marked_acks++;
-	if ((flow->flags & (TP_FLOW_NAPS | TP_FLOW_ECT_SYN)) == TP_FLOW_NAPS)
+	if ((flow->flags & (TP_FLOW_LIGHT | TP_FLOW_ECT_SYN)) == TP_FLOW_LIGHT)
 		flow->lost_ns = bpf_ktime_get_ns();
 }
 
 /* AccECN's flags are the last three bits of a count of marked packets (RFC 9768, section 3.2.2). An
- * acknowledgement that was overtaken tells an older count. */
+ * overtaken acknowledgement has an older count. */
 static __always_inline void counted(struct tp_watch_flow *flow, const struct tp_packet *p,
 				    __s32 progress)
 {
@@ -325,7 +326,7 @@ static __always_inline void acknowledged(struct tp_watch_flow *flow, const struc
 		return;
 	flow->flags |= TP_FLOW_ACKED;
 	flow->now.acks++;
-	/* The count begins with AE set, so the first acknowledgement tells that it is one. */
+	/* The count begins with AE set, so the first acknowledgement shows it. */
 	if (p->is_ae)
 		flow->flags |= TP_FLOW_ACCECN;
 	if (flow->flags & TP_FLOW_ACCECN)
@@ -346,15 +347,15 @@ static __always_inline void acknowledged(struct tp_watch_flow *flow, const struc
 }
 
 /* An acknowledgement of its data proves a conversation. */
-static __always_inline int is_proof(const struct tp_nursling *nursling, const struct tp_packet *p)
+static __always_inline int is_proof(const struct tp_candidate *candidate, const struct tp_packet *p)
 {
 	return p->flags & TCP_ACK && !(p->flags & TCP_RST) &&
-	       (__s32)(p->ack - nursling->first_seq) > 0 &&
-	       (__s32)(nursling->max_seq - p->ack) >= 0;
+	       (__s32)(p->ack - candidate->first_seq) > 0 &&
+	       (__s32)(candidate->max_seq - p->ack) >= 0;
 }
 
 /* A packet of UDP comes in.  flow: 0 if it is in none. */
-static __always_inline int udp_answers(struct tp_watch_flow *flow, const struct tp_packet *p)
+static __always_inline int udp_reply(struct tp_watch_flow *flow, const struct tp_packet *p)
 {
 	if (!flow)
 		return udp_came(p);
@@ -363,14 +364,14 @@ static __always_inline int udp_answers(struct tp_watch_flow *flow, const struct 
 	else if (tp_is_quic_long(p->flags) && is_reused(flow, p, bpf_ktime_get_ns()))
 		return udp_came(p);
 	else
-		tp_quic_answered(flow, p);
+		tp_quic_replied(flow, p);
 	return 0;
 }
 
 static __always_inline int came(struct tp_packet *p, struct sk_buff *skb, int is_raw)
 {
 	int is_tcp = p->key.protocol == IPPROTO_TCP;
-	struct tp_nursling *nursling;
+	struct tp_candidate *candidate;
 	struct tp_watch_flow *flow;
 
 	if (is_tcp && p->flags & TCP_SYN) {
@@ -379,7 +380,7 @@ static __always_inline int came(struct tp_packet *p, struct sk_buff *skb, int is
 	}
 	flow = tp_find_flow(&p->key);
 	if (!is_tcp)
-		return udp_answers(flow, p);
+		return udp_reply(flow, p);
 	if (flow) {
 		if (p->flags & TCP_RST)
 			flow->flags |= TP_FLOW_CLOSED;
@@ -388,9 +389,9 @@ static __always_inline int came(struct tp_packet *p, struct sk_buff *skb, int is
 		return 0;
 	}
 	note_third(&p->key, 0, bpf_ktime_get_ns());
-	nursling = bpf_map_lookup_elem(&nursery, &p->key);
-	if (nursling && is_proof(nursling, p))
-		tp_open(&p->key, nursling, bpf_ktime_get_ns());
+	candidate = bpf_map_lookup_elem(&candidates, &p->key);
+	if (candidate && is_proof(candidate, p))
+		tp_open(&p->key, candidate, bpf_ktime_get_ns());
 	return 0;
 }
 

@@ -9,7 +9,7 @@
 #include "core/turns.h"
 #include "core/watch/p4air.h"
 #include "core/watch/shape.h"
-#include "core/watch/nap.h"
+#include "core/watch/light_tracking.h"
 
 __s64 native_ants_credit(__s64 credit, __u32 bytes, int is_ants)
 {
@@ -63,21 +63,21 @@ void native_classify(struct tp_verdict *verdict, const struct tp_shape *shape,
 	tp_classify(verdict, shape, round, model, &scratch);
 }
 
-int native_may_nap(const struct tp_verdict *verdict, const struct tp_shape *shape,
-		   const struct tp_round *round)
+int native_may_track_lightly(const struct tp_verdict *verdict, const struct tp_shape *shape,
+			     const struct tp_round *round)
 {
-	return tp_may_nap(verdict, shape, round);
+	return tp_may_track_lightly(verdict, shape, round);
 }
 
-__u32 native_nap_us(const struct tp_shape *shape, const struct tp_round *round)
+__u32 native_light_us(const struct tp_shape *shape, const struct tp_round *round)
 {
-	return tp_nap_us(shape, round);
+	return tp_light_us(shape, round);
 }
 
-void native_shape_wakes(struct tp_shape *shape, __u32 napped_us, __u32 rtt_us, int has_lost,
-			__u32 lost_us)
+void native_shape_resumes(struct tp_shape *shape, __u32 light_us, __u32 rtt_us, int has_lost,
+			  __u32 lost_us)
 {
-	tp_shape_wakes(shape, napped_us, rtt_us, has_lost, lost_us);
+	tp_shape_resumes(shape, light_us, rtt_us, has_lost, lost_us);
 }
 
 __u32 native_cubic_k_ms(__u32 lost_x16)

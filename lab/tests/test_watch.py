@@ -253,10 +253,13 @@ def test_a_cell_without_watch_starts_none() -> None:
 def test_nap_share_counts_flow_lines_since_last_reset() -> None:
     naps = cost.Naps()
     assert naps.share() is None
-    naps.follow(['{"type":"flow","naps":true}\n'])
+    light, full = (
+        f'{{"type":"flow","light_tracking":{tracked}}}\n' for tracked in ("true", "false")
+    )
+    naps.follow([light])
     naps.forget()
     lines = ['{"type":"totals"}\n', "attached\n"]
-    naps.follow([*lines, '{"type":"flow","naps":true}\n', '{"type":"flow","naps":false}\n'] * 2)
+    naps.follow([*lines, light, full] * 2)
     assert naps.share() == 0.5
 
 

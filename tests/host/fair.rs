@@ -81,7 +81,7 @@ fn crowd(lab: &Lab, to: &str) -> [Running; 2] {
 }
 
 #[test]
-fn the_root_qdisc_is_put_back_however_fair_ends() {
+fn any_end_of_fair_restores_the_qdisc() {
     let lab = Lab::new();
     let before = qdiscs(&lab);
     for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGKILL] {
@@ -107,7 +107,7 @@ fn the_kernels_default_returns() {
 }
 
 #[test]
-fn what_was_left_is_put_back_by_restore_and_by_the_next_start() {
+fn restore_and_next_start_put_the_qdisc_back() {
     let lab = Lab::new();
     let before = qdiscs(&lab);
     for next in ["eth0 --restore", "eth0 --fair --rate 20 --once --for 1"] {
@@ -131,7 +131,7 @@ fn journal(lab: &Lab) -> PathBuf {
 }
 
 #[test]
-fn if_the_kernel_refuses_the_former_qdisc_ours_stays_and_restore_can_be_tried_again() {
+fn a_refused_former_qdisc_can_be_retried() {
     let lab = Lab::new();
     let before = qdiscs(&lab);
     let mut watching = fair(&lab, &[]);
@@ -163,7 +163,7 @@ fn if_the_kernel_refuses_the_former_qdisc_ours_stays_and_restore_can_be_tried_ag
 }
 
 #[test]
-fn a_watch_that_cannot_put_the_qdisc_back_says_so_and_leaves_the_journal() {
+fn a_failed_restore_is_reported_and_journalled() {
     let lab = Lab::new();
     let before = qdiscs(&lab);
     let mut command = near(&lab).command("tcpilot");
@@ -200,7 +200,7 @@ fn a_watch_that_cannot_put_the_qdisc_back_says_so_and_leaves_the_journal() {
 }
 
 #[test]
-fn what_could_not_be_put_back_is_refused_in_one_line() {
+fn qdiscs_beyond_restoring_are_refused() {
     let lab = Lab::new();
     let refused = |words: &str, status: i32, says: &str| {
         let output = try_watch(&lab, words);
@@ -232,7 +232,7 @@ fn what_could_not_be_put_back_is_refused_in_one_line() {
 }
 
 #[test]
-fn a_second_one_at_the_same_device_is_refused() {
+fn a_second_fair_on_a_device_is_refused() {
     let lab = Lab::new();
     let _first = fair(&lab, &[]);
     for words in ["eth0 --fair --rate 20", "eth0 --restore"] {
@@ -283,11 +283,11 @@ fn another_user_cannot_keep_fair_from_starting() {
 }
 
 #[test]
-fn another_user_cannot_keep_the_root_qdisc_from_being_put_back() {
+fn other_users_cannot_prevent_restoring_the_qdisc() {
     is_put_back(&Lab::new(), false);
 }
 
-/// The hosts ask for their neighbours anew: these packets are neither TCP nor UDP.
+/// The hosts ask for their neighbours again: these packets are neither TCP nor UDP.
 #[test]
 fn either_family_finds_its_way_through_the_queues() {
     let lab = Lab::new();
@@ -356,7 +356,7 @@ fn sum_in_software(lab: &Lab) {
 }
 
 #[test]
-fn windows_shrink_and_checksums_stay_right_over_either_family() {
+fn shrunk_windows_have_correct_checksums() {
     let lab = Lab::new();
     sum_in_software(&lab);
     let watching = fair_and_crowded(&lab, &["--model", &model(&lab, "model")]);
@@ -376,7 +376,7 @@ fn windows_shrink_and_checksums_stay_right_over_either_family() {
 }
 
 #[test]
-fn a_device_that_vanishes_and_returns_is_fair_again() {
+fn fair_survives_a_vanished_device() {
     let lab = Lab::new();
     let (near_ns, far_ns) = (&lab.net.near, &lab.net.far);
     let add = || {

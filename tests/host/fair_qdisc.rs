@@ -41,7 +41,7 @@ fn kind(watching: &Watching) -> String {
 }
 
 #[test]
-fn it_is_bpf_where_the_kernel_has_it_and_else_one_line_says_why_not() {
+fn auto_prefers_bpf_and_explains_htb() {
     let lab = Lab::new();
     let before = root(&lab, "eth0");
     if kernel_has_bpf_qdiscs() {
@@ -68,7 +68,7 @@ fn htb_can_be_had_on_any_kernel() {
 
 /// The qdisc of a killed watch goes on carrying data, and its kind cannot be used again: the kernel forgot it.
 #[test]
-fn what_a_killed_one_leaves_carries_data_until_it_is_taken_away() {
+fn data_flows_through_a_killed_watchs_qdisc() {
     let lab = Lab::new();
     let before = root(&lab, "eth0");
     let mut watching = fair(&lab, "auto");

@@ -50,7 +50,7 @@ fn until_part(
 }
 
 #[test]
-fn a_host_with_many_flows_has_one_share_if_asked_for() {
+fn a_host_can_have_one_share() {
     let lab = Lab::new();
     lab.net.far.ip(&format!("addr add {OTHER}/24 dev eth0"));
     let many = format!("bulk --to {FAR}:{PORT} --seconds 600 --parallel 12 --cc reno");
@@ -80,7 +80,7 @@ fn a_host_with_many_flows_has_one_share_if_asked_for() {
     assert_eq!(sharers(&look), 1);
 }
 
-/// Max-min fairness: a flow with less than an equal share does not want more, and so has hardly a queue. A BBR
+/// Max-min fairness: a flow with less than an equal share does not want more, and so has almost no queue. A BBR
 /// flow may want no more because it keeps to the rate that it once measured. In one queue for all, each flow
 /// waits equally long.
 fn is_max_min_fair(look: &Look) -> bool {
@@ -97,7 +97,7 @@ fn is_max_min_fair(look: &Look) -> bool {
 }
 
 #[test]
-fn flows_in_queues_of_their_own_have_equal_shares() {
+fn flows_in_own_queues_have_equal_shares() {
     let lab = Lab::new();
     let watching = fair(&lab);
     let to = format!("{FAR}:{PORT}");
@@ -119,7 +119,7 @@ fn flows_in_queues_of_their_own_have_equal_shares() {
 
 /// Without pauses it is no ant, and its packets wait no turn of the others all the same.
 #[test]
-fn who_sends_less_than_half_a_share_goes_first() {
+fn flows_below_half_their_share_go_first() {
     let lab = Lab::new();
     let watching = fair(&lab);
     let to = format!("{FAR}:{PORT}");
@@ -153,9 +153,9 @@ fn who_sends_less_than_half_a_share_goes_first() {
     });
 }
 
-/// UDP sends three times the link's rate, whatever is lost, beside three flows that give way.
+/// UDP sends three times the link's rate, whatever is lost, together with three flows that give way.
 #[test]
-fn udp_that_never_gives_way_leaves_the_others_their_share() {
+fn unresponsive_udp_leaves_others_their_share() {
     let lab = Lab::new();
     let to = format!("{FAR}:5202");
     let mut reflect = Place::outside(&lab.net.far).command("flowgen");

@@ -283,7 +283,7 @@ fn without_the_right_to_enter_others_it_lists_the_connections_of_its_own_namespa
 }
 
 #[test]
-fn a_device_that_vanishes_while_it_is_made_fair_is_waited_for() {
+fn fair_waits_for_a_vanishing_device() {
     let lab = Lab::new();
     let (near, far) = (&lab.net.near, &lab.net.far);
     let add = || {

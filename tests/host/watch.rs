@@ -88,7 +88,7 @@ fn assert_measured(look: &Look, to: &str) -> Option<()> {
 }
 
 #[test]
-fn a_flow_is_measured_over_either_family_with_offloads_on() {
+fn flows_are_measured_over_both_families_with_offloads() {
     let lab = Lab::new();
     let watching = watch(&lab, &[]);
     for to in [format!("{FAR}:{PORT}"), format!("[fd77::2]:{PORT}")] {
@@ -108,7 +108,7 @@ fn a_flow_is_measured_over_either_family_with_offloads_on() {
 }
 
 #[test]
-fn where_acknowledgements_take_another_way_flows_are_shown_if_asked_for() {
+fn one_way_flows_are_shown_on_request() {
     let lab = Lab::new();
     sh(&format!(
         "ip link add back0 netns {} type veth peer name back0 netns {}",
@@ -144,7 +144,7 @@ fn where_acknowledgements_take_another_way_flows_are_shown_if_asked_for() {
 }
 
 #[test]
-fn the_model_that_comes_with_it_names_an_algorithm_on_this_kernel() {
+fn the_built_in_model_names_an_algorithm() {
     let lab = Lab::new();
     let watching = watch(&lab, &[]);
     let to = format!("{FAR}:{PORT}");
@@ -157,7 +157,7 @@ fn the_model_that_comes_with_it_names_an_algorithm_on_this_kernel() {
 }
 
 #[test]
-fn udp_is_counted_and_labelled_once_it_is_answered() {
+fn udp_is_listed_once_it_has_replies() {
     let lab = Lab::new();
     let watching = watch(&lab, &["--udp"]);
     let to = format!("{FAR}:5202");
@@ -189,7 +189,7 @@ fn every_one_of_many_flows_is_shown() {
 }
 
 #[test]
-fn a_report_has_the_mean_rate_of_a_flow_that_is_over() {
+fn reports_have_mean_rates_of_ended_flows() {
     let lab = Lab::new();
     let mut command = near(&lab).command("tcpilot");
     command.args(["watch", "eth0", "--once", "--json", "--for", "12"]);
@@ -286,7 +286,7 @@ const FLOW_BYTES: u64 = 1230;
 const OTHER_BYTES: u64 = 17_000_000;
 
 #[test]
-fn a_hundred_thousand_flows_have_room_in_the_memory_that_is_stated() {
+fn hundred_thousand_flows_fit_the_stated_memory() {
     let lab = Lab::new();
     lab.net.shape(Shape::Of("pfifo limit 10000"));
     let watching = Watching::totals(near(&lab), "eth0", &["--flows", "131072"]);
@@ -318,7 +318,7 @@ fn a_hundred_thousand_flows_have_room_in_the_memory_that_is_stated() {
 }
 
 #[test]
-fn a_flood_of_spoofed_syns_evicts_no_established_flow() {
+fn spoofed_syns_evict_no_established_flow() {
     let lab = Lab::new();
     lab.net
         .shape(Shape::Of("tbf rate 100mbit burst 16kb latency 100ms"));
@@ -350,7 +350,7 @@ fn add_second_link(lab: &Lab) {
 }
 
 #[test]
-fn a_device_that_vanishes_and_returns_is_watched_again() {
+fn a_returning_device_is_watched_again() {
     let lab = Lab::new();
     add_second_link(&lab);
     let watching = Watching::start(near(&lab), "gone0", &[]);
@@ -390,7 +390,7 @@ fn sigkill_leaves_nothing() {
 }
 
 #[test]
-fn what_is_wrong_is_one_line() {
+fn errors_are_one_line() {
     let lab = Lab::new();
     let without_rights = Place {
         capabilities: Capabilities::Only(&[CAP_BPF]),

@@ -2,9 +2,9 @@
 
 use tcpilot_tests::{Lab, Look, Place, Shape, Watching, sender_behind, sh};
 
-use crate::watch_naps::send;
+use crate::watch_light_tracking::send;
 
-/// Of the link below, bytes per second.
+/// Rate of the link below, bytes per second.
 const CAPACITY: f64 = 1_250_000.0;
 
 fn number(look: &Look, key: &str) -> f64 {
@@ -12,7 +12,7 @@ fn number(look: &Look, key: &str) -> f64 {
 }
 
 #[test]
-fn a_link_shows_what_it_can_do_and_that_it_has_room() {
+fn a_link_shows_capacity_and_use() {
     let lab = Lab::new();
     let sender = sender_behind(&lab);
     lab.net

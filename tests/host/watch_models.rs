@@ -1,11 +1,11 @@
-//! `tcpilot watch`: paths beyond those that were recorded have a model of their own.
+//! `tcpilot watch`: the extrapolation model, for paths beyond the recorded ones.
 
 use std::{fs, path::Path};
 
 use serde_json::{Value, json};
 use tcpilot_tests::{FAR, Lab, PORT, Place, Shape, Watching, sender_behind};
 
-use crate::watch_naps::send;
+use crate::watch_light_tracking::send;
 
 /// A model that is sure of one group, whose recorded paths have round trips of one to two seconds.
 fn sure(folder: &Path, group: &str, others: &str) -> String {
@@ -24,7 +24,7 @@ fn sure(folder: &Path, group: &str, others: &str) -> String {
     path.display().to_string()
 }
 
-/// What is said of a flow on a path of some milliseconds.
+/// The line of a flow on a path of some milliseconds.
 fn judged(lab: &Lab, words: &[&str]) -> Value {
     let sender = sender_behind(lab);
     lab.net
@@ -40,18 +40,21 @@ fn judged(lab: &Lab, words: &[&str]) -> Value {
 }
 
 #[test]
-fn beyond_the_recorded_paths_the_wide_model_is_asked() {
-    for is_wide in [false, true] {
+fn unrecorded_paths_use_the_extrapolation_model() {
+    for option in [None, Some("--extrapolation-model"), Some("--wide-model")] {
         let lab = Lab::new();
         let folder = lab.dir.path();
         let one = sure(folder, "loss", "model");
-        let wide = sure(folder, "model", "loss");
+        let extrapolation = sure(folder, "model", "loss");
         let mut words = vec!["--model", &one];
-        if is_wide {
-            words.extend(["--wide-model", &wide]);
+        if let Some(option) = option {
+            words.extend([option, &extrapolation]);
         }
         let flow = judged(&lab, &words);
-        assert_eq!(flow["group"], ["loss", "model"][usize::from(is_wide)]);
+        assert_eq!(
+            flow["group"],
+            ["loss", "model"][usize::from(option.is_some())]
+        );
         assert_eq!(
             flow["why"],
             "behaviour over rounds, on a path beyond those recorded"
@@ -61,13 +64,20 @@ fn beyond_the_recorded_paths_the_wide_model_is_asked() {
 }
 
 #[test]
-fn a_wide_model_of_other_classes_is_refused() {
+fn an_extrapolation_model_of_other_classes_is_refused() {
     let lab = Lab::new();
     let folder = lab.dir.path();
     let one = sure(folder, "loss", "model");
     let other = sure(folder, "delay", "model");
     let mut command = Place::outside(&lab.net.near).command("tcpilot");
-    let words = ["watch", "eth0", "--model", &one, "--wide-model", &other];
+    let words = [
+        "watch",
+        "eth0",
+        "--model",
+        &one,
+        "--extrapolation-model",
+        &other,
+    ];
     let output = command.args(words).output().unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{error}");

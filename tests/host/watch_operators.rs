@@ -50,7 +50,7 @@ fn add_second_link(lab: &Lab) {
 }
 
 #[test]
-fn flows_of_several_devices_are_in_one_list_with_their_device() {
+fn flows_of_several_devices_are_one_list() {
     let lab = Lab::new();
     add_second_link(&lab);
     let _flows = [FAR, "10.80.0.2"].map(|to| bulk(&lab, &format!("{to}:{PORT}")));
@@ -92,7 +92,7 @@ fn flows_of_several_devices_are_in_one_list_with_their_device() {
 }
 
 #[test]
-fn rows_are_filtered_and_what_does_not_go_together_is_refused() {
+fn rows_are_filtered_and_conflicting_options_refused() {
     let lab = Lab::new();
     let _flow = bulk(&lab, &format!("{FAR}:{PORT}"));
     let with = |filter: &str| {
@@ -197,7 +197,7 @@ fn census_of(lab: &Lab, file: &str, seconds: &str) -> u64 {
 }
 
 #[test]
-fn the_census_has_the_bytes_of_all_runs_and_can_be_asked_for() {
+fn the_census_sums_all_runs() {
     let lab = Lab::new();
     let path = lab.dir.path().join("census.db");
     let file = path.to_str().unwrap();
@@ -230,7 +230,7 @@ fn the_census_has_the_bytes_of_all_runs_and_can_be_asked_for() {
 }
 
 #[test]
-fn a_census_that_is_killed_loses_no_more_than_what_was_not_saved() {
+fn a_killed_census_loses_only_unsaved_bytes() {
     let lab = Lab::new();
     let path = lab.dir.path().join("census.db");
     let file = path.to_str().unwrap();
@@ -302,7 +302,7 @@ fn page(lab: &Lab, port: u16, page: &str) -> String {
 }
 
 #[test]
-fn metrics_have_the_bytes_by_device_group_and_algorithm() {
+fn metrics_count_bytes_by_device_group_algorithm() {
     let lab = Lab::new();
     lab.net.near.ip("link set lo up");
     let _flow = bulk(&lab, &format!("{FAR}:{PORT}"));

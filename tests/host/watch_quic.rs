@@ -100,7 +100,7 @@ impl Ends {
 }
 
 #[test]
-fn quic_is_found_by_its_handshake_on_any_port_and_its_drops_are_those_of_the_queue() {
+fn quic_is_found_on_any_port() {
     let lab = Lab::new();
     lab.net.shape(Shape::Of(SHALLOW));
     let watching = watch(&lab, &[]);
@@ -138,7 +138,7 @@ fn quic_is_found_by_its_handshake_on_any_port_and_its_drops_are_those_of_the_que
 }
 
 #[test]
-fn udp_that_does_not_begin_as_quic_takes_no_place_in_the_table() {
+fn other_udp_takes_no_table_entry() {
     let lab = Lab::new();
     let watching = watch(&lab, &[]);
     let others = [
@@ -168,7 +168,7 @@ fn udp_that_does_not_begin_as_quic_takes_no_place_in_the_table() {
 }
 
 #[test]
-fn a_flood_of_first_packets_pushes_no_flow_out_and_an_answered_handshake_goes_on() {
+fn initial_packet_floods_evict_no_flow_or_handshake() {
     let lab = Lab::new();
     // The flood takes a second: a handshake that is not answered for three has no place for itself.
     lab.net
@@ -196,7 +196,7 @@ fn a_flood_of_first_packets_pushes_no_flow_out_and_an_answered_handshake_goes_on
 }
 
 #[test]
-fn a_super_packet_of_udp_counts_as_its_segments() {
+fn udp_super_packets_count_as_their_segments() {
     const UDP_SEGMENT: libc::c_int = 103;
     let lab = Lab::new();
     let watching = watch(&lab, &[]);

@@ -92,7 +92,7 @@ fn a_capture_shows_what_a_live_watch_saw() {
 }
 
 #[test]
-fn what_is_no_capture_is_refused_in_one_line() {
+fn other_files_are_refused_in_one_line() {
     let lab = Lab::new();
     let file = lab.dir.path().join("text");
     std::fs::write(&file, "no capture, but a text of some length\n").unwrap();

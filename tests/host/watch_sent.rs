@@ -53,7 +53,7 @@ fn pass(tap: &Tap, what: &str) {
 }
 
 #[test]
-fn packets_are_marked_until_the_process_ends_even_if_it_is_killed() {
+fn marking_ends_with_the_process() {
     let lab = Lab::new();
     if !has_tcx() {
         return assert_refused(&lab);
@@ -116,7 +116,7 @@ fn has_right_checksum(packet: &[u8]) -> bool {
 }
 
 #[test]
-fn the_dscp_arrives_at_the_next_host_over_either_family_and_checksums_are_right() {
+fn dscp_arrives_with_correct_checksums() {
     let lab = Lab::new();
     if !has_tcx() {
         return assert_refused(&lab);
@@ -218,7 +218,7 @@ impl Collector {
 }
 
 #[test]
-fn a_collector_gets_each_flow_with_its_bytes_and_its_group() {
+fn collectors_get_flows_with_bytes_and_group() {
     const OURS: u32 = 32473;
     let lab = Lab::new();
     lab.net.near.ip("link set lo up");

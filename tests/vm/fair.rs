@@ -1,4 +1,4 @@
-//! `tcpilot watch --fair` beside qdiscs that are modules.
+//! `tcpilot watch --fair` and qdiscs in modules.
 
 use serde_json::Value;
 use tcpilot_tests::{Lab, Place, Watching, sh, until};
@@ -28,7 +28,7 @@ fn root(lab: &Lab) -> String {
 }
 
 #[test]
-fn every_qdisc_that_can_be_put_back_is_put_back_as_it_was() {
+fn restored_qdiscs_are_as_before() {
     let lab = Lab::new();
     let near = lab.net.near.name();
     for (qdisc, signal) in QDISCS

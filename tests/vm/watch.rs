@@ -53,14 +53,14 @@ fn through_a_tunnel(kind: &str, outer: &str) {
 }
 
 #[test]
-fn in_gre_and_ipip_a_flow_is_other_packets_outside_and_a_flow_inside() {
+fn gre_and_ipip_hide_flows_outside() {
     for kind in ["gre", "ipip"] {
         through_a_tunnel(kind, "other_packets");
     }
 }
 
 #[test]
-fn in_vxlan_a_flow_is_unanswered_udp_outside_and_a_flow_inside() {
+fn vxlan_is_unreplied_udp_outside() {
     through_a_tunnel("vxlan id 7 dstport 4789", "unproved_packets");
 }
 
@@ -164,7 +164,7 @@ fn again_of(disorder: &str) -> (u64, u64) {
 
 /// Some 8000 packets pass, so that each disorder concerns 200.
 #[test]
-fn what_is_only_late_or_doubled_was_not_lost() {
+fn late_or_duplicated_packets_are_not_losses() {
     for disorder in ["duplicate 2.5%", "delay 4ms reorder 97.5%"] {
         let (seen, sent) = again_of(disorder);
         // Nothing late may count as lost. Of those that were sent again it misses some (7 of 74 on 7.2), and nobody

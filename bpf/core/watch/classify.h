@@ -19,14 +19,14 @@
 #define TP_TREE_DEPTH 16
 #define TP_VOTES_SHIFT 4 /* least gain of the smoothing of votes */
 #define TP_FEW_ROUNDS 4	 /* after slow start: too few to judge by */
-#define TP_ENTER 130	 /* of 255: votes for a group that may be entered */
-#define TP_STAY 90	 /* and for a group that may be kept */
+#define TP_ENTER 130	 /* of 255: votes to enter a group */
+#define TP_STAY 90	 /* and to stay in it */
 #define TP_ENTER_ROUNDS 3
 #define TP_SETTLED_ROUNDS 32
-#define TP_SETTLED 192 /* of 255: votes for a group that needs no vote each round */
+#define TP_SETTLED 192 /* of 255: votes from which on not every round votes */
 #define TP_SETTLED_EVERY 8
-#define TP_AWAKE_ROUNDS 40 /* between two naps: see nap.h */
-#define TP_AWAKE_EVERY 2
+#define TP_FULL_TRACKING_ROUNDS 40 /* see light_tracking.h */
+#define TP_FULL_TRACKING_EVERY 2
 #define TP_HALF (128U << 8) /* of shares x65536 */
 #define TP_MOST (192U << 8)
 #define TP_ANT_WINDOW (8 * 16)
@@ -46,7 +46,7 @@ typedef __u32 __attribute__((may_alias)) tp_leaf_part;
 #define TP_EVEN_BYTES 0x00ff00ffU
 _Static_assert(TP_MODEL_CLASSES % 4 == 0, "tp_add_tree() adds four classes at once");
 
-/* The leaf that a tree leads to. */
+/* The leaf where a tree ends. */
 TP_INLINE __u32 tp_walk(const struct tp_model *m, __u32 at, const struct tp_scratch *s)
 {
 	for (__u32 depth = 0; depth < TP_TREE_DEPTH; depth++) {
@@ -78,22 +78,23 @@ TP_APART int tp_add_tree(const struct tp_model *m, struct tp_scratch *s, __u32 t
 	return 0;
 }
 
-/* The kernel's verifier follows a loop round by round.  bpf/watch/judge.h defines this
- * as a call that spares it that, if the kernel can. */
-#ifndef TP_ALL_TREES
-#define TP_ALL_TREES(m, s)                                                                         \
-	for (__u32 tree = 0; tree < (m)->trees && tree < TP_MODEL_TREES; tree++)                   \
-	tp_add_tree(m, s, tree)
-#endif
-
-/* All trees: the share of each class, of 255. */
-TP_INLINE void tp_forest(const struct tp_model *m, struct tp_scratch *s)
+TP_INLINE __u32 tp_count_trees(const struct tp_model *m)
 {
-	__u32 trees = tp_min64(m->trees, TP_MODEL_TREES);
+	return tp_min64(m->trees, TP_MODEL_TREES);
+}
 
+/* Before the first tree is added. */
+TP_INLINE void tp_forest_begins(struct tp_scratch *s)
+{
 	for (__u32 i = 0; i < TP_MODEL_CLASSES / 2; i++)
 		s->lane[i] = 0;
-	TP_ALL_TREES(m, s);
+}
+
+/* All trees are added: the share of each class, of 255. */
+TP_INLINE void tp_forest_votes(const struct tp_model *m, struct tp_scratch *s)
+{
+	__u32 trees = tp_count_trees(m);
+
 	for (__u32 c = 0; c < TP_MODEL_CLASSES; c++) {
 		__u32 sum = s->lane[(c >> 2) * 2 + (c & 1)] >> (c & 2) * 8;
 
@@ -101,11 +102,23 @@ TP_INLINE void tp_forest(const struct tp_model *m, struct tp_scratch *s)
 	}
 }
 
+/* The votes of the forest.  The kernel's verifier follows this loop round by round, so the kernel's
+ * program has its own: see tp_step_forest() in bpf/watch/judge.h. */
+TP_INLINE void tp_forest(const struct tp_model *m, struct tp_scratch *s)
+{
+	__u32 trees = tp_count_trees(m);
+
+	tp_forest_begins(s);
+	for (__u32 tree = 0; tree < trees; tree++)
+		tp_add_tree(m, s, tree);
+	tp_forest_votes(m, s);
+}
+
 TP_INLINE __u32 tp_best_group(const struct tp_scratch *s)
 {
 	__u32 best = 0, found = TP_GROUP_UNKNOWN;
 
-	/* From 0: a class of no group stands for flows that their application limits. */
+	/* From 0: a class without group stands for application-limited flows. */
 	for (__u32 g = 0; g < TP_GROUP_COUNT; g++) {
 		if (s->group[g] > best) {
 			best = s->group[g];
@@ -122,7 +135,7 @@ TP_INLINE __u32 tp_vote_shift(__u32 rounds)
 	return (rounds >= 1) + (rounds >= 3) + (rounds >= 7) + (rounds >= 15);
 }
 
-/* Whether the link has room that the flow does not take. */
+/* Whether the flow leaves room on the link. */
 TP_INLINE int tp_leaves_room(const struct tp_shape *s, const struct tp_round *r)
 {
 	return r->link_used && r->link_used < TP_LINK_FULL &&
@@ -132,8 +145,8 @@ TP_INLINE int tp_leaves_room(const struct tp_shape *s, const struct tp_round *r)
 /*
  * Smooths the votes, and sums them by group: 255 is everything.
  *
- * A flow that keeps its rate, with nothing of its own in the queue, is a delay-based one at rest or
- * one that its application limits.  On a link that has room it is the latter, since the former
+ * A flow with a constant rate, and nothing of its own in the queue, is a delay-based one at rest or
+ * an application-limited one.  On a link that has room it is the latter, since the former
  * would take the room: by its law, it grows.
  */
 TP_INLINE void tp_vote(struct tp_verdict *v, const struct tp_shape *shape, const struct tp_model *m,
@@ -227,22 +240,22 @@ TP_INLINE int tp_certain(struct tp_verdict *v, const struct tp_shape *s, const s
 /*
  * The group that the published laws make certain; 0: none.
  *
- *  - BBR alone lets its window fall at its own period (comb.h).  Falls to a half are no sign of a
- *    flow of QUIC without the spin bit: the length of its rounds is reckoned, and what it sends in
- *    one also falls while a BBR beside it drains the path.
+ *  - BBR alone lets its window fall at its own period (probe_rtt.h).  Falls to a half are no sign
+ *    in QUIC without the spin bit: the length of its rounds is reckoned, and the data of a round
+ *    also falls while another flow's BBR drains the path.
  *  - Vegas and LoLa alone come to rest, with a few packets of their own in the
- *    queue, and no loss for long, and gave way when others filled it (answer.h).
+ *    queue, and no loss for long, and gave way when others filled it (queue_response.h).
  */
 TP_INLINE __u32 tp_rule(const struct tp_shape *s, const struct tp_round *r)
 {
 	__u32 rest = s->rounds - s->slow_start_rounds;
 	int is_reckoned = (r->flags & (TP_FLOW_QUIC | TP_FLOW_SPIN)) == TP_FLOW_QUIC;
-	int is_comb = is_reckoned ? tp_is_comb_of_four(s) : tp_is_comb(s);
+	int probes_rtt = is_reckoned ? tp_probes_rtt_by_four(s) : tp_probes_rtt(s);
 
-	if (is_comb && s->window_max > TP_ANT_WINDOW && s->idle < TP_HALF)
+	if (probes_rtt && s->window_max > TP_ANT_WINDOW && s->idle < TP_HALF)
 		return TP_GROUP_MODEL;
 	if (s->since_loss >= 24 && rest >= 24 && s->flat > TP_MOST && s->own_queue >= 8 &&
-	    s->own_queue < 24 * 16 && s->answers >= TP_ANSWERS_ENOUGH)
+	    s->own_queue < 24 * 16 && s->queue_responses >= TP_QUEUE_RESPONSES_ENOUGH)
 		return TP_GROUP_DELAY;
 	return 0;
 }
@@ -274,14 +287,14 @@ TP_INLINE void tp_settle(struct tp_verdict *v, const struct tp_scratch *s, const
 
 /* Whether a flow has been in its group for long, with most of the votes: then the
  * trees are asked only now and then, and in the rounds after a loss, which say most.  Between two
- * naps they are asked more often, once enough rounds are known. */
+ * periods of light tracking they are asked more often, once enough rounds are known. */
 TP_INLINE int tp_is_settled(const struct tp_verdict *v, const struct tp_shape *s,
 			    const struct tp_round *r)
 {
 	__u8 enough = v->reason == TP_REASON_OUTSIDE ? TP_OUTSIDE_MOST : TP_SETTLED;
-	__u32 every = s->woke ? TP_AWAKE_EVERY : TP_SETTLED_EVERY;
+	__u32 every = s->resumed ? TP_FULL_TRACKING_EVERY : TP_SETTLED_EVERY;
 
-	if (s->woke && s->rounds - s->woke <= TP_SHAPE_ROUNDS)
+	if (s->resumed && s->rounds - s->resumed <= TP_SHAPE_ROUNDS)
 		return v->group != TP_GROUP_UNKNOWN;
 	return v->voted_rounds && v->group != TP_GROUP_UNKNOWN && v->group_confidence >= enough &&
 	       r->number - v->since_round >= TP_SETTLED_ROUNDS && s->since_loss > 3 &&
@@ -321,15 +334,15 @@ TP_INLINE int tp_is_outside(const struct tp_model *m, const struct tp_round *r)
 	       tp_is_beyond(&m->range[TP_RANGE_QUEUE], tp_ratio(r->link_queue_us, r->min_rtt_us));
 }
 
-/* Whether the trees of `wide` are asked, which learned from simulated paths of all kinds.  They
- * have the classes of `m`, and know its range as that of recordings. */
-TP_INLINE int tp_is_wide(const struct tp_model *m, const struct tp_model *wide,
-			 const struct tp_round *r)
+/* Whether the extrapolation model is asked, which also learned from simulated paths of all kinds.
+ * It has the classes of `m`, and the same range, that of the recordings. */
+TP_INLINE int tp_is_extrapolated(const struct tp_model *m, const struct tp_model *extrapolation,
+				 const struct tp_round *r)
 {
-	return wide->trees && tp_is_outside(m, r);
+	return extrapolation->trees && tp_is_outside(m, r);
 }
 
-/* On paths that nobody recorded the trees are asked, but not trusted. */
+/* On unrecorded paths the trees are asked, but not trusted. */
 TP_INLINE void tp_distrust(struct tp_verdict *v, const struct tp_model *m, const struct tp_round *r)
 {
 	if (v->reason == TP_REASON_RULE || !tp_is_outside(m, r))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * features.h - a shape as the numbers that the trees ask about.
+ * features.h - a shape as the inputs of the trees.
  *
  * The laboratory trains on exactly these; lab/tcplab/studies/watch/features.py has their
  * names, in this order.  Fixed point as in shape.h.
@@ -60,7 +60,7 @@ TP_INLINE __s32 tp_mean_of(const struct tp_shape *s, __u32 what)
 	return (__s32)tp_select(TP_NOT_SEEN, s->mean[what], tp_is_zero(s->known[what]) ^ 1);
 }
 
-/* Growth per round in packets, x256, over four rounds that ended `ago` rounds before. */
+/* Growth per round in packets, x256, over four rounds, the last `ago` rounds before. */
 TP_APART int tp_slope(const struct tp_shape *s, __u32 ago)
 {
 	__u32 now, then;
@@ -146,13 +146,13 @@ TP_APART int tp_quotient(int a, int b)
 	return b < 0 && b <= -32 ? -found : found;
 }
 
-/* A share of a window, x256; the window's unit is that of the value. */
+/* A share of a window, x256; the window has the value's unit. */
 TP_APART int tp_share(__u64 value, __u64 window)
 {
 	return window ? tp_min64(value * 256 / window, 32767) : TP_NOT_SEEN;
 }
 
-/* Growth over that of published laws (laws.h). */
+/* Growth over growth by published laws (laws.h). */
 TP_INLINE void tp_features_laws(const struct tp_shape *s, const struct tp_round *r, __u32 window,
 				__s32 *f)
 {
@@ -203,7 +203,7 @@ TP_INLINE void tp_features_bend(const struct tp_shape *s, __u32 window, __s32 *f
 	f[88] = tp_quotient(f[47], all);
 }
 
-/* The flow beside its queue, its link, and its own rhythm. */
+/* The flow compared with its queue, its link, and its own rhythm. */
 TP_INLINE void tp_features_place(const struct tp_shape *s, const struct tp_round *r, __u32 window,
 				 __s32 *f)
 {

@@ -33,7 +33,7 @@ TP_APART int tp_cube_root_of(__u64 value)
 	return root;
 }
 
-/* CUBIC's K, after which its window is again that before the loss: cbrt(packets / 0.4) seconds
+/* CUBIC's K, the time until its window is as before the loss: cbrt(packets / 0.4) seconds
  * (RFC 9438, section 4.2). */
 TP_INLINE __u32 tp_cubic_k_ms(__u32 lost_x16)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * order.h - whether data that come behind later ones were lost, or only late.
+ * order.h - whether data out of order were lost, or only late.
  *
  * Data are sent again a round trip after the first time, at the earliest: the sender has to hear of
  * the loss, by an acknowledgement of something behind it (RFC 8985, section 3).  So data that fill
@@ -20,7 +20,7 @@
 	750 /* a microsecond of the round trip, less a quarter: it may get shorter                 \
 	     */
 
-/* New data from `seq` on leave a gap behind the data before, which ended at `sent_seq`. */
+/* New data from `seq` on leave a gap after the data before, up to `sent_seq`. */
 TP_INLINE void tp_gap_opens(struct tp_gaps *g, __u32 sent_seq, __u32 seq, __u64 now_ns)
 {
 	struct tp_gap *gap = &g->gap[g->next++ & TP_GAPS_MASK];
@@ -30,7 +30,7 @@ TP_INLINE void tp_gap_opens(struct tp_gaps *g, __u32 sent_seq, __u32 seq, __u64 
 	gap->to = seq;
 }
 
-/* Whether something is sooner than data that are sent again. */
+/* Whether it is too soon for a retransmission. */
 TP_INLINE int tp_is_soon(__u64 then_ns, __u64 now_ns, __u32 rtt_us)
 {
 	return now_ns - then_ns < (__u64)rtt_us * TP_NS_OF_SOON;

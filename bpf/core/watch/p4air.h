@@ -59,7 +59,7 @@ TP_INLINE void tp_p4air_move(struct tp_p4air *flow, __u8 group)
 /*
  * The counters of a long flow.  The queue "rose" if it grew by at least 1 %
  * over the interval before.  If it did not, or if the rate fell to less than
- * 8/9, the count starts anew.  The bandwidth estimator counts growths to 9/8 or
+ * 8/9, the count starts again.  The bandwidth estimator counts growths to 9/8 or
  * more since the flow's last move, and, which is our reading, since the last
  * loss: every flow grows by more than an eighth when it recovers, and four
  * recoveries would make all of them model-based.

@@ -2,15 +2,14 @@
 /*
  * shape.h - the signs of a flow's congestion control in its rounds.
  *
- * A flow's window is the most that its sender had under way in a round (whole.h).  Three questions
- * distinguish algorithms.  The answers are numbers that are smoothed over rounds, so that no single
- * round decides:
+ * A flow's window is its sender's most data in flight in a round (whole.h).  Three questions
+ * distinguish algorithms.  The measures are smoothed over rounds, so that no single round decides:
  *
- *  - How does it answer a loss?  The window after over the window before: a half for
+ *  - How does it respond to a loss?  The window after over the window before: a half for
  *    Reno (RFC 5681), 0.7 for CUBIC (RFC 9438), about 1 for BBR.
- *  - By which law does it grow after that, early and late in the epoch, with a
+ *  - By which law does it then grow, early and late in the epoch, with a
  *    queue and without?
- *  - How does it answer a queue?  Does it back off without a loss, how much of the queue
+ *  - How does it respond to a queue?  Does it back off without a loss, how much of the queue
  *    is its own, does it come to rest?
  *
  * Fixed point: packets x16, ratios x256, growth in packets x256 per round.
@@ -22,8 +21,8 @@
 
 #include "../../abi/watch.h"
 #include "../num.h"
-#include "answer.h"
-#include "comb.h"
+#include "queue_response.h"
+#include "probe_rtt.h"
 #include "laws.h"
 
 #define TP_ROUNDS_MASK (TP_SHAPE_ROUNDS - 1)
@@ -84,8 +83,8 @@ TP_INLINE __u32 tp_mean_gap(__u32 mean_ns, __u32 gap_ns, __u32 packets)
 	return mean_ns + (__s32)(((each_ns - mean_ns) * tp_min(packets, 16)) >> 4);
 }
 
-/* A mark asks for the same answer as a loss (RFC 3168, section 5).  DCTCP and Prague answer the
- * share of marks (RFC 8257, section 3.3), so there it is a feature of its own. */
+/* A mark asks for the same response as a loss (RFC 3168, section 5).  DCTCP and Prague respond to
+ * the share of marks (RFC 8257, section 3.3), which is a feature of its own. */
 TP_INLINE int tp_is_marked(const struct tp_round *r)
 {
 	return r->marked_acks && !(r->flags & TP_FLOW_ECT_SYN);
@@ -199,7 +198,7 @@ TP_INLINE void tp_shape_loss(struct tp_shape *s, const struct tp_round *r, __u32
 		tp_shape_responded(s, r, window);
 }
 
-/* The window's size in steps, compared with that before the last loss. */
+/* The window's size in steps, compared with the one before the last loss. */
 TP_INLINE __u32 tp_place(const struct tp_shape *s, __u32 window)
 {
 	__u32 share = tp_ratio(window, s->window_before);
@@ -322,7 +321,7 @@ TP_INLINE void tp_shape_queue(struct tp_shape *s, const struct tp_round *r, __u3
 }
 
 /* BBR's PROBE_RTT: four packets, without a loss, and right after them as many as before
- * (Cardwell et al. 2016).  A flow that was starved grows only step by step. */
+ * (Cardwell et al. 2016).  A starved flow grows only step by step. */
 TP_INLINE void tp_shape_dip(struct tp_shape *s, const struct tp_round *r, __u32 window)
 {
 	if (window <= 5 * 16 && !tp_has_loss(r) && s->window_max > 12 * 16 && s->since_loss > 4) {
@@ -345,9 +344,9 @@ TP_INLINE void tp_shape_round(struct tp_shape *s, const struct tp_round *r)
 	if (s->start_over) {
 		tp_shape_growth(s, r, window);
 		tp_shape_ripple(s, r);
-		tp_shape_answer(s, r, window);
+		tp_shape_queue_response(s, r, window);
 		tp_shape_pace(s, r, tp_has_loss(r));
-		tp_shape_combs(s, r, window, tp_has_loss(r));
+		tp_shape_probe_rtt(s, r, window, tp_has_loss(r));
 	}
 	tp_shape_queue(s, r, window);
 	tp_shape_dip(s, r, window);

@@ -30,14 +30,14 @@ static void path_waited(struct tp_watch_flow *flow, __u64 now_ns);
 #define link tp_native_link
 #define marks tp_native_marks
 #define model tp_native_model
-#define nursery tp_native_nursery
+#define candidates tp_native_candidates
 #define quic_model tp_native_quic_model
 #define quic_shakes tp_native_quic_shakes
 #define records tp_native_records
 #define sojourns tp_native_sojourns
 #define stamps tp_native_stamps
 #define totals tp_native_totals
-#define wide_model tp_native_wide_model
+#define extrapolation_model tp_native_extrapolation_model
 #define work tp_native_work
 #define _license tp_native_license
 
@@ -186,7 +186,7 @@ static void make_tables(void)
 	TP_MAKE(&sojourns, cfg.sojourns);
 	TP_MAKE(&befores, cfg.flows);
 	TP_MAKE(&stamps, TP_STAMPS);
-	TP_MAKE(&nursery, 16384);
+	TP_MAKE(&candidates, 16384);
 	TP_MAKE(&handshakes, 8192);
 	TP_MAKE(&quic_shakes, TP_QUIC_SHAKES);
 	TP_MAKE(&work, 1);
@@ -202,7 +202,7 @@ void tp_capture_stop(void)
 	TP_FREE(&sojourns);
 	TP_FREE(&befores);
 	TP_FREE(&stamps);
-	TP_FREE(&nursery);
+	TP_FREE(&candidates);
 	TP_FREE(&handshakes);
 	TP_FREE(&quic_shakes);
 	TP_FREE(&work);
@@ -213,19 +213,19 @@ void tp_capture_stop(void)
 
 /* Returns -1 if there is no memory. */
 int tp_capture_start(const struct tp_watch_config *config, const struct tp_model *of_tcp,
-		     const struct tp_model *of_wide, const struct tp_model *of_quic)
+		     const struct tp_model *of_extrapolation, const struct tp_model *of_quic)
 {
 	cfg = *config;
 	model = *of_tcp;
-	wide_model = *of_wide;
+	extrapolation_model = *of_extrapolation;
 	quic_model = *of_quic;
 	memset(&link, 0, sizeof(link));
 	memset(totals, 0, sizeof(totals));
 	last_id = 0;
 	make_tables();
-	if (flows.value && flow_buckets.value && sojourns.value && stamps.value && nursery.value &&
-	    handshakes.value && quic_shakes.value && work.value && befores.value && paths.value &&
-	    segments.value && first_devices.value)
+	if (flows.value && flow_buckets.value && sojourns.value && stamps.value &&
+	    candidates.value && handshakes.value && quic_shakes.value && work.value &&
+	    befores.value && paths.value && segments.value && first_devices.value)
 		return 0;
 	tp_capture_stop();
 	return -1;
@@ -265,7 +265,7 @@ static void leave(struct path *path)
 		path->link = link;
 }
 
-/* Counts bytes for the highest rate lately, over a tenth of a second. */
+/* Counts bytes for the highest recent rate, over a tenth of a second. */
 static void count_rate(struct path *path, __u32 bytes)
 {
 	__u64 now_ns = tp_native_now_ns, passed_ns = now_ns - path->rate_at_ns;
@@ -461,7 +461,7 @@ void tp_capture_totals(struct tp_watch_totals *to)
 	*to = totals[0];
 }
 
-/* The longest time that a packet of flows to this one's destination lately waited. */
+/* The longest recent wait of a packet of flows to this one's destination. */
 __u32 tp_capture_queue_us(const struct tp_watch_key *key)
 {
 	const struct path *path = bpf_map_lookup_elem(&paths, key->destination);

@@ -38,7 +38,7 @@ unsafe extern "C" {
     fn tp_capture_start(
         config: *const tp_watch_config,
         tcp: *const tp_model,
-        wide: *const tp_model,
+        extrapolation: *const tp_model,
         quic: *const tp_model,
     ) -> i32;
     fn tp_capture_stop();
@@ -58,7 +58,7 @@ pub struct Options {
     pub classifier: u32,
     /// Also judge flows whose acknowledgements are not in the capture.
     pub one_way: bool,
-    /// Also list conversations over UDP that are not QUIC.
+    /// Also list other UDP than QUIC.
     pub udp: bool,
     /// Room for so many flows.
     pub flows_max: u32,
@@ -69,7 +69,7 @@ pub struct Options {
 pub struct Counts {
     /// All of them.
     pub packets: u64,
-    /// Those of TCP and UDP, which the programs have taken.
+    /// Packets of TCP and UDP, taken by the programs.
     pub taken: u64,
     /// IP, but neither TCP nor UDP, or with headers that contradict themselves.
     pub other: u64,
@@ -77,15 +77,15 @@ pub struct Counts {
     pub not_ip: u64,
     /// Fragments behind the first.
     pub fragments: u64,
-    /// Headers that the capture has cut off.
+    /// Headers cut off by the capture.
     pub cut: u64,
-    /// A link type that is not known.
+    /// An unknown link type.
     pub other_link: u64,
     /// Without a time.
     pub timeless: u64,
     /// Copies of flows' packets at another device of the same capture.
     pub elsewhere: u64,
-    /// Packets whose time is before that of an earlier one. They are taken, at that one's time.
+    /// Packets with a time before an earlier packet's. They are taken at its time.
     pub backward: u64,
 }
 
@@ -106,7 +106,7 @@ impl Judge {
     pub fn start(
         options: &Options,
         tcp: &Model,
-        wide: &Model,
+        extrapolation: &Model,
         quic: &Model,
     ) -> Result<Judge, Error> {
         let only = ONLY.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,7 +116,7 @@ impl Judge {
             tp_capture_start(
                 &raw const config,
                 &raw const *tcp.in_kernel,
-                &raw const *wide.in_kernel,
+                &raw const *extrapolation.in_kernel,
                 &raw const *quic.in_kernel,
             )
         };
@@ -236,7 +236,7 @@ impl Judge {
         })
     }
 
-    /// The longest time in microseconds that flows to this one's destination lately waited.
+    /// The longest recent wait of flows to this one's destination, in microseconds.
     pub fn queue_us(&self, key: &tp_watch_key) -> u32 {
         // SAFETY: the key outlives the call.
         unsafe { tp_capture_queue_us(key) }

@@ -1,4 +1,4 @@
-//! `tcpilot watch --read`: the programs that judge flows in the kernel, on the packets of a capture.
+//! `tcpilot watch --read`: the kernel's programs on the packets of a capture.
 //!
 //! [`read()`] reads a file packet by packet, [`Judge`] gives them to the programs. These are the text of `bpf/watch`
 //! itself, compiled for the host by the build script; `native/capture.c` explains what stands for the kernel.

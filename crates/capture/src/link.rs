@@ -7,13 +7,13 @@ const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const VLAN: [u16; 2] = [0x8100, 0x88a8];
 
-/// The link types that are known.
+/// The known link types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
     Ethernet,
     /// An IP header is the first.
     Raw,
-    /// The family in the byte order of the host that wrote the file, or in that of the network.
+    /// The family in the byte order of the writing host, or of the network.
     Loopback,
     /// Linux cooked, version 1 and 2: captures of all devices.
     Cooked,
@@ -38,7 +38,7 @@ impl Link {
 pub struct Network {
     /// Offset of its header.
     pub at: usize,
-    /// The number that Ethernet has for IPv4 or IPv6.
+    /// Ethernet's number for IPv4 or IPv6.
     pub protocol: u16,
     /// Bytes from the link header to the packet's end, as its own header has it; `None`: it does not say.
     pub length: Option<usize>,
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_ip_packet_says_so() {
+    fn other_packets_than_ip_are_reported() {
         let mut arp = [0; 14];
         arp[12..].copy_from_slice(&[8, 6]);
         assert_eq!(found(1, &arp), Err(Without::OtherProtocol));

@@ -26,7 +26,7 @@ pub struct Frame<'a> {
     pub at_ns: Option<u64>,
     /// Bytes on the wire.
     pub length: usize,
-    /// The bytes that were captured, from the link header on.
+    /// The captured bytes, from the link header on.
     pub data: &'a [u8],
     /// The link type, by the registry of pcap.
     pub link_type: i32,
@@ -41,7 +41,7 @@ pub enum End {
     Whole,
     /// Within a packet, as a capture that was killed does, or the reader wanted no more.
     Cut,
-    /// With bytes that are no packet.
+    /// With other bytes than a packet's.
     Damaged,
 }
 
@@ -74,7 +74,7 @@ impl Device {
     }
 }
 
-/// What the blocks so far say of those that follow.
+/// The state of a file between two blocks.
 #[derive(Default)]
 struct Context {
     link_type: i32,

@@ -23,7 +23,7 @@ fn few() -> Vec<Packet> {
 }
 
 #[test]
-fn every_prefix_of_a_capture_is_read_or_refused() {
+fn each_prefix_of_a_capture_is_handled() {
     let mut judge = judge();
     for format in FORMATS {
         let whole = file(format, 1, &few());
@@ -94,7 +94,7 @@ fn headers_of_chance_never_panic() {
 }
 
 #[test]
-fn a_file_that_ends_within_a_packet_is_judged_up_to_there() {
+fn a_file_cut_within_a_packet_is_judged() {
     for format in FORMATS {
         let whole = file(format, 1, &few());
         let judged = judged(&whole[..whole.len() - 5]).unwrap();
@@ -104,7 +104,7 @@ fn a_file_that_ends_within_a_packet_is_judged_up_to_there() {
 }
 
 #[test]
-fn what_is_no_capture_is_refused() {
+fn other_files_than_captures_are_refused() {
     assert!(matches!(judged(&[]), Err(Error::Empty)));
     assert!(matches!(
         judged(b"once upon a time, there was a text"),
@@ -126,7 +126,7 @@ fn one(bytes: &[u8]) -> Packet {
 }
 
 #[test]
-fn what_is_not_judged_is_counted() {
+fn packets_without_verdict_are_counted() {
     let data = Segment {
         is_up: true,
         flags: ACK,

@@ -1,4 +1,4 @@
-//! The classifiers of `tcpilot watch`: `bpf/core/watch/p4air.h`, `shape.h`, `classify.h` and `nap.h`; and the credits of
+//! The classifiers of `tcpilot watch`: `bpf/core/watch/p4air.h`, `shape.h`, `classify.h` and `light_tracking.h`; and the credits of
 //! its fair queues, `bpf/core/turns.h` and `sparse.h`.
 
 use tcpilot_abi::{TP_FEATURES, tp_model, tp_p4air, tp_round, tp_shape, tp_sparse, tp_verdict};
@@ -45,12 +45,15 @@ mod c {
             round: &tp_round,
             features: &mut [i32; TP_FEATURES as usize],
         );
-        pub safe fn native_may_nap(verdict: &tp_verdict, shape: &tp_shape, round: &tp_round)
-        -> i32;
-        pub safe fn native_nap_us(shape: &tp_shape, round: &tp_round) -> u32;
-        pub safe fn native_shape_wakes(
+        pub safe fn native_may_track_lightly(
+            verdict: &tp_verdict,
+            shape: &tp_shape,
+            round: &tp_round,
+        ) -> i32;
+        pub safe fn native_light_us(shape: &tp_shape, round: &tp_round) -> u32;
+        pub safe fn native_shape_resumes(
             shape: &mut tp_shape,
-            napped_us: u32,
+            light_us: u32,
             rtt_us: u32,
             has_lost: i32,
             lost_us: u32,
@@ -76,8 +79,9 @@ pub mod laws {
 pub use c::{
     native_ants_credit as ants_credit, native_classify as classify,
     native_credit_at_leave as credit_at_leave, native_features as features,
-    native_is_sparse as is_sparse, native_may_nap as may_nap, native_mean_gap as mean_gap,
-    native_nap_us as nap_us, native_p4air_bdp_packets as p4air_bdp_packets,
-    native_p4air_interval as p4air_interval, native_quotient as quotient,
-    native_shape_round as shape_round, native_shape_wakes as shape_wakes,
+    native_is_sparse as is_sparse, native_light_us as light_us,
+    native_may_track_lightly as may_track_lightly, native_mean_gap as mean_gap,
+    native_p4air_bdp_packets as p4air_bdp_packets, native_p4air_interval as p4air_interval,
+    native_quotient as quotient, native_shape_resumes as shape_resumes,
+    native_shape_round as shape_round,
 };

@@ -45,14 +45,14 @@ proptest! {
     }
 
     #[test]
-    fn illinois_growth_falls_from_ten_packets_to_a_third(share in 0u32..=256) {
+    fn illinois_growth_falls_with_the_queue(share in 0u32..=256) {
         let expected = 2560.0 / (1.0 + 32.75 * f64::from(share) / 256.0);
         let found = f64::from(laws::illinois_growth(share));
         prop_assert!((found - expected).abs() <= 1.0, "{found} {expected}");
     }
 
     #[test]
-    fn bics_growth_is_a_part_of_the_distance_within_bounds(window in 0u32..131_072, before in 0u32..131_072) {
+    fn bic_growth_is_a_bounded_distance_part(window in 0u32..131_072, before in 0u32..131_072) {
         let apart = f64::from(window.abs_diff(before)) / 16.0;
         let part = if window >= before { apart / 3.0 } else { apart / 4.0 };
         let expected = 256.0 * part.clamp(0.2, 16.0);
@@ -69,7 +69,7 @@ proptest! {
 }
 
 #[test]
-fn high_speeds_growth_has_the_rows_of_the_rfc() {
+fn highspeed_growth_follows_the_rfcs_table() {
     // RFC 3649, appendix B: the window up to which a(w) is so many packets.
     for (window, grown) in [
         (38, 1),
@@ -85,7 +85,7 @@ fn high_speeds_growth_has_the_rows_of_the_rfc() {
 }
 
 #[test]
-fn what_was_not_seen_has_no_quotient() {
+fn quotients_need_both_values() {
     assert_eq!(quotient(-32768, 256), -32768);
     assert_eq!(quotient(256, -32768), -32768);
 }

@@ -43,7 +43,7 @@ fn few_packets_per_round_trip_are_an_ant() {
 }
 
 #[test]
-fn slow_start_goes_on_while_packets_per_round_trip_grow() {
+fn slow_start_continues_while_rounds_grow() {
     let mut flow = tp_p4air::default();
     for packets in [10, 20, 40, 41] {
         p4air_interval(&mut flow, packets, 0, 0, NO_BDP);
@@ -54,7 +54,7 @@ fn slow_start_goes_on_while_packets_per_round_trip_grow() {
 }
 
 #[test]
-fn slow_start_ends_with_the_first_loss_or_at_the_flows_share() {
+fn slow_start_ends_at_loss_or_share() {
     for (dropped, bdp_packets) in [(1, NO_BDP), (0, 80)] {
         let mut flow = tp_p4air::default();
         p4air_interval(&mut flow, 40, 0, 0, bdp_packets);
@@ -64,7 +64,7 @@ fn slow_start_ends_with_the_first_loss_or_at_the_flows_share() {
 }
 
 #[test]
-fn four_rises_make_it_loss_delay_and_twelve_more_purely_loss_based() {
+fn rises_mean_loss_delay_then_loss_based() {
     let mut flow = delay_based();
     assert_eq!(rises_until_moved(&mut flow, 100), Some(4));
     assert_eq!(group(&flow), TP_GROUP_LOSS_DELAY);
@@ -74,7 +74,7 @@ fn four_rises_make_it_loss_delay_and_twelve_more_purely_loss_based() {
 }
 
 #[test]
-fn a_queue_that_rose_by_less_than_a_percent_did_not_rise() {
+fn rises_below_one_percent_are_ignored() {
     let mut flow = delay_based();
     for step in 0..40u32 {
         p4air_interval(&mut flow, 100, 0, 20_000 + step * 100, NO_BDP);
@@ -83,7 +83,7 @@ fn a_queue_that_rose_by_less_than_a_percent_did_not_rise() {
 }
 
 #[test]
-fn a_reduction_of_the_rate_starts_the_count_anew() {
+fn a_reduced_rate_resets_the_count() {
     let mut flow = delay_based();
     for step in 1..40u32 {
         // The loss keeps the growth that follows from counting as a probe.
@@ -100,7 +100,7 @@ fn a_reduction_of_the_rate_starts_the_count_anew() {
 }
 
 #[test]
-fn four_growths_of_the_rate_by_an_eighth_make_it_model_based() {
+fn four_rate_increases_mean_model_based() {
     let mut flow = delay_based();
     for step in 1..=4 {
         assert_eq!(group(&flow), TP_GROUP_DELAY, "{step}");
@@ -122,7 +122,7 @@ fn growth_out_of_a_loss_does_not_count() {
 }
 
 #[test]
-fn the_share_is_the_links_rate_over_its_flows_times_the_round_trip() {
+fn share_is_link_rate_per_flow_times_rtt() {
     // 12 Mbit/s, 100 ms, packets of 1500 bytes.
     assert_eq!(p4air_bdp_packets(1_500_000, 1, 100_000, 1500), 100);
     assert_eq!(p4air_bdp_packets(1_500_000, 4, 100_000, 1500), 25);

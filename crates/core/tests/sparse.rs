@@ -60,7 +60,7 @@ fn firsts(sends: &[(u64, u32)], share: u64, turn: u32) -> usize {
 }
 
 #[test]
-fn who_sends_less_than_half_its_share_goes_first_and_who_sends_its_share_does_not() {
+fn senders_below_half_their_share_go_first() {
     let share = 156_250; // an eighth of 10 Mbit/s
     let gap = |part: f64| (f64::from(FULL) / (share as f64 * part) * S as f64) as u64;
     assert_eq!(firsts(&steady(1000, FULL, gap(0.45)), share, FULL), 1000);
@@ -70,7 +70,7 @@ fn who_sends_less_than_half_its_share_goes_first_and_who_sends_its_share_does_no
 }
 
 #[test]
-fn of_a_burst_the_first_packet_goes_first_and_the_others_wait() {
+fn only_the_first_packet_of_bursts_is_favoured() {
     let burst = [(S, FULL), (S, FULL), (S, FULL)];
     let gone = go(&burst, 156_250, FULL);
     let firsts: Vec<bool> = gone.iter().map(|(first, _)| *first).collect();
@@ -79,7 +79,7 @@ fn of_a_burst_the_first_packet_goes_first_and_the_others_wait() {
 
 /// Its first packet met a full reckoned queue, of super-packets.
 #[test]
-fn a_trickle_that_had_to_wait_goes_first_again() {
+fn a_delayed_trickle_goes_first_again() {
     let share = 357_000;
     let mut sends = vec![(S, 65_000), (S, 65_000)];
     sends.extend((1..500).map(|i| (S + i * 10 * MS, 566)));
@@ -88,7 +88,7 @@ fn a_trickle_that_had_to_wait_goes_first_again() {
 }
 
 #[test]
-fn in_a_shared_queue_nobody_goes_first_within_a_second_of_a_packet_that_waits() {
+fn shared_queues_favour_none_while_packets_wait() {
     let mut sparse = tp_sparse::default();
     let mut goes_first = |at| is_sparse(&mut sparse, 78_125, FULL, 0, FULL, at) != 0;
     assert!(goes_first(2 * S));

@@ -20,7 +20,7 @@ fn share(ant_bytes: u32, other_bytes: u32, packets: u32) -> (u64, u64) {
 }
 
 #[test]
-fn ants_send_a_burst_before_it_is_the_turn_of_others() {
+fn ants_send_a_burst_before_others() {
     let mut credit = BURST;
     let mut sent = 0;
     while credit > 0 {
@@ -31,20 +31,20 @@ fn ants_send_a_burst_before_it_is_the_turn_of_others() {
 }
 
 #[test]
-fn a_small_packet_of_ants_costs_them_its_bytes_and_no_more() {
+fn small_packets_of_ants_cost_their_bytes() {
     assert_eq!(ants_credit(BURST, 100, 1), BURST - 100);
     assert_eq!(ants_credit(BURST - 100, FULL, 0), BURST);
 }
 
 #[test]
-fn a_debt_is_kept_and_unused_credit_is_not() {
+fn debt_is_kept_but_unused_credit_lost() {
     assert_eq!(credit_at_leave(-4000), -4000);
     assert_eq!(credit_at_leave(4000), 0);
 }
 
 proptest! {
     #[test]
-    fn ants_that_never_stop_get_half_of_the_bytes_whatever_the_sizes(
+    fn endless_ants_get_half_of_the_bytes(
         ant in 64_u32..=1514,
         other in 64_u32..=1514,
     ) {

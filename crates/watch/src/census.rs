@@ -38,12 +38,11 @@ figures! {
         algorithm: Option<String>, "Algorithm";
         /// Number of the flows. A flow counts once, where its first bytes do.
         flows: u64, "Flows";
-        /// Their bytes that entered the queue, less those that it dropped. The first bytes of a flow count for the
-        /// group that it is in later.
+        /// Their bytes into the queue, without dropped ones. The first bytes of a flow count for its later group.
         bytes: u64, Bytes, "Bytes";
         /// Their part of the bytes of the device.
         share: f64, Share, "Share";
-        /// Packets of these flows that the queue dropped.
+        /// Packets of these flows dropped by the queue.
         drops: u64, Packets, "Drops";
     }
 }
@@ -64,7 +63,7 @@ impl Listed for CensusRow {
 }
 
 impl Census {
-    /// The census of a day, together with sums that are not in the file yet.
+    /// The census of a day, together with unsaved sums.
     fn new(day: &Day, more: impl IntoIterator<Item = (Kind, Sum)>, now_s: i64) -> Census {
         let mut sums: BTreeMap<Kind, Sum> = BTreeMap::new();
         for (kind, sum) in day.sums.iter().cloned().chain(more) {
@@ -95,7 +94,7 @@ impl Census {
         }
     }
 
-    /// The census that a file has.
+    /// The census of a file.
     ///
     /// # Errors
     /// There is none.
@@ -135,16 +134,16 @@ impl Census {
             r#type: "census",
             census: self,
         };
-        Ok(serde_json::to_string(&Document::new(line))? + "\n")
+        Document::new(line).line()
     }
 }
 
-/// A census that is being kept.
-pub struct Keeper {
+/// Keeps a census.
+pub struct CensusWriter {
     store: Store,
     /// The file's, after the last save.
     day: Day,
-    /// The part of the tally that is in the file.
+    /// The saved part of the tally.
     saved: BTreeMap<Kind, Sum>,
     /// Time of the last save, in seconds since 1970.
     saved_s: i64,
@@ -152,15 +151,15 @@ pub struct Keeper {
     has_failed: bool,
 }
 
-impl Keeper {
+impl CensusWriter {
     /// Opens the file.
     ///
     /// # Errors
     /// It cannot be used.
-    pub fn open(path: &Path) -> Result<Keeper, Failure> {
+    pub fn open(path: &Path) -> Result<CensusWriter, Failure> {
         let store = Store::open(path)?;
         let day = store.day(now_s()).map_err(|e| Failure::of_file(path, &e))?;
-        Ok(Keeper {
+        Ok(CensusWriter {
             store,
             day,
             saved: BTreeMap::new(),
@@ -233,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_those_of_the_device_and_the_most_bytes_come_first() {
+    fn rows_have_device_shares_sorted_by_bytes() {
         let day = Day {
             sums: vec![sum("eth0", Group::Loss, 100), sum("eth1", Group::Udp, 50)],
             since: Some(7200),

@@ -8,7 +8,7 @@ use std::{
 };
 
 use tcpilot_abi::{
-    TP_FLOW_CLOSED, TP_FLOW_HANDSHAKE, TP_FLOW_NAPS, TP_FLOW_QUIC, TP_FLOW_SHARE, TP_FLOW_SPIN,
+    TP_FLOW_CLOSED, TP_FLOW_HANDSHAKE, TP_FLOW_LIGHT, TP_FLOW_QUIC, TP_FLOW_SHARE, TP_FLOW_SPIN,
     TP_REASON_P4AIR, tp_watch_flow,
 };
 use tcpilot_kernel::clock::monotonic_ns;
@@ -21,10 +21,10 @@ use crate::{
     link::{Device, FlowView, Group, Protocol, REASONS},
 };
 
-/// Time without packets after which a flow is forgotten; a closed flow is forgotten sooner.
+/// Time without packets until a flow is forgotten; a closed flow is forgotten sooner.
 const IDLE_S: u64 = 60;
 const CLOSED_S: u64 = 5;
-/// Time after its last packet during which a flow counts among those that share the link.
+/// Time after its last packet during which a flow counts as a user of the link.
 const ACTIVE_S: u64 = 3;
 
 /// A flow's counters at the look before.
@@ -37,11 +37,11 @@ struct Before {
     sojourn_samples: u32,
 }
 
-/// What a flow's figures are made of, besides the flow.
-pub struct Seen<'a> {
+/// Makes a flow's figures, from what all flows have in common.
+pub struct Viewer<'a> {
     /// The device, or the capture.
     pub place: &'a str,
-    /// Who judges.
+    /// The classifier.
     pub classifier: Classifier,
     /// The names of the classes.
     pub models: &'a Models,
@@ -49,17 +49,17 @@ pub struct Seen<'a> {
     pub now_ns: u64,
 }
 
-/// The time that the means of a flow's figures are over: what it had counted before, and how long it is.
-pub struct Over {
+/// The period of a flow's means: its counts at the begin, and its length.
+pub struct Period {
     before: Before,
     passed_s: f64,
 }
 
-impl Over {
+impl Period {
     /// A flow's whole life.
-    pub fn life(flow: &tp_watch_flow) -> Over {
+    pub fn life(flow: &tp_watch_flow) -> Period {
         let life_ns = flow.seen_ns.saturating_sub(flow.born_ns);
-        Over {
+        Period {
             before: Before::default(),
             passed_s: (life_ns as f64 / 1e9).max(1e-3),
         }
@@ -102,15 +102,15 @@ impl<'a> Flows<'a> {
         let now_ns = monotonic_ns();
         let passed_s = self.last.elapsed().as_secs_f64().max(1e-3);
         self.last = Instant::now();
-        let by = Seen {
+        let viewer = Viewer {
             place: device.name(),
             classifier: self.classifier,
             models: self.models,
             now_ns,
         };
         let (mut flows, mut seen, mut long) = (Vec::new(), HashMap::new(), 0);
-        for (place, flow) in watch.flows() {
-            // While a flow naps, the programs see a packet of it now and then.
+        for (slot, flow) in watch.flows() {
+            // In light tracking the programs see a packet of a flow now and then.
             let before = self.before.get(&flow.id);
             let moved_ns = match before {
                 Some(before) if before.bytes == left_bytes(&flow) => before.moved_ns,
@@ -121,17 +121,17 @@ impl<'a> Flows<'a> {
             let is_closed = flow.flags & TP_FLOW_CLOSED != 0;
             let is_over = idle_s >= IDLE_S || is_closed && idle_s >= CLOSED_S;
             if is_over && !self.of_life {
-                watch.forget(place);
+                watch.forget(slot);
                 continue;
             }
-            let over = match self.of_life {
-                true => Over::life(&flow),
-                false => Over {
+            let period = match self.of_life {
+                true => Period::life(&flow),
+                false => Period {
                     before: before.copied().unwrap_or_default(),
                     passed_s,
                 },
             };
-            let view = by.view(&flow, &over);
+            let view = viewer.view(&flow, &period);
             if idle_s < ACTIVE_S && view.group.is_long() {
                 long += 1;
             }
@@ -186,10 +186,10 @@ impl<'a> Flows<'a> {
     }
 }
 
-impl Seen<'_> {
+impl Viewer<'_> {
     /// The figures of a flow.
-    pub fn view(&self, flow: &tp_watch_flow, over: &Over) -> FlowView {
-        let before = &over.before;
+    pub fn view(&self, flow: &tp_watch_flow, period: &Period) -> FlowView {
+        let before = &period.before;
         let samples = flow
             .now
             .sojourn_samples
@@ -225,14 +225,14 @@ impl Seen<'_> {
             confidence: name.as_ref().map(|_| share(verdict.confidence)),
             group_confidence: ours.then(|| share(verdict.group_confidence)),
             algorithm: name,
-            rate: (left_bytes(flow).saturating_sub(before.bytes) as f64 / over.passed_s) as u64,
+            rate: (left_bytes(flow).saturating_sub(before.bytes) as f64 / period.passed_s) as u64,
             bytes: left_bytes(flow),
             packets: flow.now.in_packets.wrapping_sub(flow.drops),
             rtt_us: some(flow.rtt_us),
             min_rtt_us: some(flow.min_rtt_us),
             handshake: flow.flags & TP_FLOW_HANDSHAKE != 0,
             spin: (protocol == Protocol::Quic).then_some(flow.flags & TP_FLOW_SPIN != 0),
-            naps: flow.flags & TP_FLOW_NAPS != 0,
+            light_tracking: flow.flags & TP_FLOW_LIGHT != 0,
             queue_us: u32::try_from(sojourn / u64::from(samples.max(1)))
                 .ok()
                 .filter(|_| samples > 0),
@@ -266,7 +266,7 @@ fn endpoint(address: &[u32; 4], port: u16) -> String {
     SocketAddr::new(address, port).to_string()
 }
 
-/// A number of the output, which nobody needs more exactly.
+/// A number of the output, as exact as anybody needs it.
 pub fn thousandths(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }

@@ -72,8 +72,8 @@ const OURS: [(u16, u16); 5] = [
     (5, VARIABLE), // protocol: QUIC has no number of its own
 ];
 
-/// A flow as it was seen last, and the part of it that was exported.
-struct Known {
+/// A flow's last state, and its exported part.
+struct ExportedFlow {
     flow: FlowView,
     bytes: u64,
     packets: u32,
@@ -85,7 +85,7 @@ struct Known {
 pub struct Exporter {
     socket: UdpSocket,
     enterprise: u32,
-    known: HashMap<(String, u32), Known>,
+    known: HashMap<(String, u32), ExportedFlow>,
     /// Records sent so far; the head of a message has it.
     sequence: u32,
     templates_due: Instant,
@@ -126,14 +126,14 @@ impl Exporter {
         })
     }
 
-    /// Takes the flows of a look at all devices, and sends the records that are due.
+    /// Takes the flows of a look at all devices, and sends the due records.
     pub fn look(&mut self, views: &[View], now: Instant, is_last: bool) {
         let unix_ms = unix_ms();
         let mut before = std::mem::take(&mut self.known);
         let mut records = Records::default();
         for flow in views.iter().flat_map(|view| &view.flows) {
             let id = (flow.device.clone(), flow.id);
-            let mut known = before.remove(&id).unwrap_or_else(|| Known {
+            let mut known = before.remove(&id).unwrap_or_else(|| ExportedFlow {
                 flow: flow.clone(),
                 bytes: 0,
                 packets: 0,
@@ -248,7 +248,7 @@ struct Records {
 
 impl Records {
     /// Adds a record of what is new of a flow.
-    fn add(&mut self, known: &mut Known, reason: Reason, unix_ms: u64) {
+    fn add(&mut self, known: &mut ExportedFlow, reason: Reason, unix_ms: u64) {
         let flow = &known.flow;
         let Some((from, to)) = endpoints(&flow.flow) else {
             return;
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_has_what_is_new_and_templates_come_first() {
+    fn records_have_increments_and_templates_come_first() {
         let (socket, mut exporter) = receiver();
         let start = Instant::now();
         let at = |s| start + Duration::from_secs(s);

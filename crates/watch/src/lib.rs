@@ -38,18 +38,18 @@ pub mod views;
 mod watched;
 
 use args::WatchArgs;
-use census::{Census, Keeper};
+use census::{Census, CensusWriter};
 use ipfix::Exporter;
 use metrics::Board;
 use model::Models;
-use output::{Output, Seen};
+use output::{Output, Snapshot};
 use tally::Tally;
 use views::View;
 use watched::Watched;
 
-/// Interval at which the view is renewed and lines of JSON are written.
+/// Interval of the view and of lines of JSON.
 const EVERY: Duration = Duration::from_secs(1);
-/// Interval at which records are taken from the ring and signals are noticed.
+/// Interval of reading the ring, and of noticing signals.
 const STEP: Duration = Duration::from_millis(100);
 /// The most devices of one watch: each calls its programs at the packets of the others, too.
 const DEVICES_MAX: usize = 16;
@@ -92,7 +92,7 @@ pub fn run(args: &WatchArgs) -> Result<(), Failure> {
     }
 }
 
-/// Everything that a watch has.
+/// A watch with all its parts.
 struct Watching<'a> {
     all: Vec<Watched<'a>>,
     output: Output,
@@ -115,8 +115,8 @@ impl Watching<'_> {
             if ended || Instant::now() >= next {
                 next += EVERY;
                 let views = self.all.iter_mut().map(Watched::look);
-                let seen = self.sums.take(views.collect::<Result<_, _>>()?, ended);
-                if !self.output.show(seen, ended)? {
+                let snapshot = self.sums.take(views.collect::<Result<_, _>>()?, ended);
+                if !self.output.show(snapshot, ended)? {
                     return Ok(());
                 }
             }
@@ -128,11 +128,11 @@ impl Watching<'_> {
     }
 }
 
-/// What is made of all looks together: the census, metrics, and flow records.
+/// Sums over all looks: the census, metrics, and flow records.
 #[derive(Default)]
 struct Sums {
     tally: Tally,
-    keeper: Option<Keeper>,
+    writer: Option<CensusWriter>,
     exporter: Option<Exporter>,
     board: Option<Arc<Board>>,
 }
@@ -141,7 +141,7 @@ impl Sums {
     fn open(args: &WatchArgs) -> Result<Sums, Failure> {
         let mut sums = Sums::default();
         if args.census {
-            sums.keeper = Some(Keeper::open(&args.census_file)?);
+            sums.writer = Some(CensusWriter::open(&args.census_file)?);
         }
         if let Some(collector) = &args.ipfix {
             sums.exporter = Some(Exporter::open(collector, args.ipfix_enterprise)?);
@@ -156,9 +156,9 @@ impl Sums {
     }
 
     /// Takes a look at all devices. `ended`: it is the last one.
-    fn take(&mut self, views: Vec<View>, ended: bool) -> Seen {
+    fn take(&mut self, views: Vec<View>, ended: bool) -> Snapshot {
         let now = Instant::now();
-        if self.keeper.is_some() || self.board.is_some() {
+        if self.writer.is_some() || self.board.is_some() {
             self.tally.look(&views, now);
         }
         if ended {
@@ -171,11 +171,11 @@ impl Sums {
             let sums = self.tally.sums().iter();
             board.put(&views, sums.map(|(kind, sum)| (kind.clone(), *sum)));
         }
-        let keeper = self.keeper.as_mut();
-        let is_saved = keeper.is_some_and(|keeper| keeper.save(&self.tally, ended));
-        Seen {
+        let writer = self.writer.as_mut();
+        let is_saved = writer.is_some_and(|writer| writer.save(&self.tally, ended));
+        Snapshot {
             views,
-            census: self.keeper.as_ref().map(|k| k.census(&self.tally)),
+            census: self.writer.as_ref().map(|k| k.census(&self.tally)),
             is_saved,
         }
     }
@@ -183,8 +183,8 @@ impl Sums {
     /// Saves the rest, also if the watch failed, or nobody reads its output any more.
     fn end(&mut self) {
         self.tally.finish();
-        if let Some(keeper) = &mut self.keeper {
-            keeper.save(&self.tally, true);
+        if let Some(writer) = &mut self.writer {
+            writer.save(&self.tally, true);
         }
     }
 }
@@ -196,14 +196,14 @@ fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// `--census` without a device: the census that is kept.
+/// `--census` without a device: the saved census.
 fn show_census(args: &WatchArgs) -> Result<(), Failure> {
     let mut output = Output::open(args)?;
-    let seen = Seen {
+    let snapshot = Snapshot {
         census: Some(Census::read(&args.census_file)?),
-        ..Seen::default()
+        ..Snapshot::default()
     };
-    output.show(seen, true).map(|_| ())
+    output.show(snapshot, true).map(|_| ())
 }
 
 /// Refuses devices that cannot be watched together.

@@ -1,4 +1,4 @@
-//! The models that the watch judges by: those that come with this binary, and those that a user gives.
+//! The models of the watch: built-in ones, and a user's.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use tcpilot_show::failure::{Failure, Kind};
 
 use crate::args::WatchArgs;
 
-/// A model that was turned into bytes when this was built, and its names.
+/// A model turned into bytes by the build, and its names.
 struct BuiltIn(&'static [u8], &'static str);
 
 macro_rules! built_in {
@@ -23,23 +23,23 @@ macro_rules! built_in {
 }
 
 const TCP: BuiltIn = built_in!("model");
-const WIDE: BuiltIn = built_in!("wide_model");
+const EXTRAPOLATION: BuiltIn = built_in!("wide_model");
 const QUIC: BuiltIn = built_in!("quic_model");
 
 /// The models of both protocols.
 pub struct Models {
     /// TCP's.
     pub tcp: Model,
-    /// TCP's on paths beyond those that the first learned from, with the same classes; without trees there is none.
-    pub wide: Model,
+    /// TCP's on paths beyond the range of the first, with the same classes; without trees none is used.
+    pub extrapolation: Model,
     /// QUIC's.
     pub quic: Model,
 }
 
 impl Models {
-    /// The models that come with this binary, but for those that are given as files.
+    /// The built-in models, or the files given instead.
     ///
-    /// The built-in one for paths beyond goes with the built-in one for TCP.
+    /// The built-in extrapolation model goes with the built-in model of TCP.
     ///
     /// # Errors
     /// A file cannot be read, or is no model.
@@ -49,30 +49,31 @@ impl Models {
             None => built_in.model(),
         };
         let tcp = one(&args.model, &TCP)?;
-        let wide = match (&args.wide_model, &args.model) {
+        let extrapolation = match (&args.extrapolation_model, &args.model) {
             (None, Some(_)) => Model::without_trees(),
-            (given, _) => one(given, &WIDE)?,
+            (given, _) => one(given, &EXTRAPOLATION)?,
         };
-        if wide.in_kernel.trees > 0
-            && (&wide.names, wide.in_kernel.group) != (&tcp.names, tcp.in_kernel.group)
+        if extrapolation.in_kernel.trees > 0
+            && (&extrapolation.names, extrapolation.in_kernel.group)
+                != (&tcp.names, tcp.in_kernel.group)
         {
             return Err(refuse(
-                "the wide model",
+                "the extrapolation model",
                 "its classes are not those of the other model of TCP",
             ));
         }
         Ok(Models {
             tcp,
-            wide,
+            extrapolation,
             quic: one(&args.quic_model, &QUIC)?,
         })
     }
 
-    /// The form that the programs in the kernel read.
+    /// The form for the programs in the kernel.
     pub fn in_kernel(&self) -> tcpilot_kernel::watch::Models<'_> {
         tcpilot_kernel::watch::Models {
             tcp: &self.tcp.in_kernel,
-            wide: &self.wide.in_kernel,
+            extrapolation: &self.extrapolation.in_kernel,
             quic: &self.quic.in_kernel,
         }
     }
@@ -104,17 +105,17 @@ mod tests {
     use crate::link::Group;
 
     #[test]
-    fn the_built_in_models_of_tcp_have_the_same_classes_and_recorded_paths() {
-        let [one, wide] = [TCP, WIDE].map(|built_in| built_in.model().unwrap());
-        assert_eq!(one.names, wide.names);
-        assert_eq!(one.in_kernel.group, wide.in_kernel.group);
+    fn tcp_models_share_classes_and_range() {
+        let [one, other] = [TCP, EXTRAPOLATION].map(|built_in| built_in.model().unwrap());
+        assert_eq!(one.names, other.names);
+        assert_eq!(one.in_kernel.group, other.in_kernel.group);
         let paths = |model: &Model| model.in_kernel.range.map(|range| (range.least, range.most));
-        assert_eq!(paths(&one), paths(&wide));
+        assert_eq!(paths(&one), paths(&other));
     }
 
     #[test]
-    fn each_algorithm_of_the_built_in_models_has_a_group() {
-        for built_in in [TCP, WIDE, QUIC] {
+    fn algorithms_of_built_in_models_have_groups() {
+        for built_in in [TCP, EXTRAPOLATION, QUIC] {
             let model = built_in.model().unwrap();
             assert!(model.in_kernel.trees > 0);
             assert_eq!(model.names.len(), model.in_kernel.classes as usize);

@@ -1,4 +1,4 @@
-//! The destinations of what is seen: a live list, lines of JSON, or a report at the end.
+//! The destinations of snapshots: a live list, lines of JSON, or a report at the end.
 
 use std::{
     io::{self, Write, stdout},
@@ -20,9 +20,9 @@ use super::{
 };
 use crate::{args::WatchArgs, link::FlowView};
 
-/// What was seen at one time.
+/// The state of all devices at one time.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct Snapshot {
     /// A view of each device.
     pub views: Vec<View>,
     /// With `--census`.
@@ -46,30 +46,30 @@ impl List {
     }
 
     /// The text above the rows, and the table of rows, on a screen of so many columns.
-    fn text(&self, seen: &Seen, width: Option<usize>) -> (String, String) {
-        let mut head = table::head(&seen.views);
-        let rows = match (self, &seen.census) {
+    fn text(&self, snapshot: &Snapshot, width: Option<usize>) -> (String, String) {
+        let mut head = table::head(&snapshot.views);
+        let rows = match (self, &snapshot.census) {
             (List::Census(browser), Some(census)) => {
                 head = format!("{head}\n{}", census.head());
                 census.table(browser.selection())
             }
-            (List::Flows(browser), _) => table::flows(&seen.views, browser.selection(), width),
+            (List::Flows(browser), _) => table::flows(&snapshot.views, browser.selection(), width),
             (List::Census(_), None) => String::new(),
         };
         (head, rows)
     }
 
-    fn frame(&mut self, seen: &Seen, size: Size) -> Vec<String> {
-        let (head, table) = self.text(seen, Some(size.columns));
+    fn frame(&mut self, snapshot: &Snapshot, size: Size) -> Vec<String> {
+        let (head, table) = self.text(snapshot, Some(size.columns));
         match self {
             List::Flows(browser) => browser.frame(&head, &table, size),
             List::Census(browser) => browser.frame(&head, &table, size),
         }
     }
 
-    fn json(&self, seen: Seen) -> io::Result<String> {
-        match (self, seen.census) {
-            (List::Flows(browser), _) => json(seen.views, browser.selection()),
+    fn json(&self, snapshot: Snapshot) -> io::Result<String> {
+        match (self, snapshot.census) {
+            (List::Flows(browser), _) => json(snapshot.views, browser.selection()),
             (List::Census(browser), Some(census)) => census.json_line(browser.selection()),
             (List::Census(_), None) => Ok(String::new()),
         }
@@ -78,7 +78,7 @@ impl List {
 
 enum To {
     /// A list that scrolls, and what it shows.
-    Live(Screen, Seen),
+    Live(Screen, Snapshot),
     /// Lines of JSON, each second; with a census, each time that it is saved.
     Json,
     /// A report at the end.
@@ -106,7 +106,7 @@ impl Output {
             (true, json) => To::Once { json },
             (false, true) => To::Json,
             (false, false) => match Screen::if_any()? {
-                Some(screen) => To::Live(screen, Seen::default()),
+                Some(screen) => To::Live(screen, Snapshot::default()),
                 None => To::Once { json: false },
             },
         };
@@ -123,7 +123,7 @@ impl Output {
     /// # Errors
     /// The terminal went away.
     pub fn wait(&mut self, time: Duration) -> Result<bool, Failure> {
-        let To::Live(screen, seen) = &mut self.to else {
+        let To::Live(screen, snapshot) = &mut self.to else {
             thread::sleep(time);
             return Ok(false);
         };
@@ -134,7 +134,7 @@ impl Output {
                 if self.list.press(press) == Next::Quit {
                     return Ok(true);
                 }
-                draw(screen, &mut self.list, seen)?;
+                draw(screen, &mut self.list, snapshot)?;
             }
             if left.is_zero() {
                 return Ok(false);
@@ -142,15 +142,15 @@ impl Output {
         }
     }
 
-    /// Shows what was seen; false if nobody reads the output any more.
+    /// Shows a snapshot; false if nobody reads the output any more.
     ///
     /// # Errors
     /// The output cannot be written.
-    pub fn show(&mut self, new: Seen, is_last: bool) -> Result<bool, Failure> {
+    pub fn show(&mut self, new: Snapshot, is_last: bool) -> Result<bool, Failure> {
         let text = match &mut self.to {
-            To::Live(screen, seen) => {
-                *seen = new;
-                draw(screen, &mut self.list, seen)?;
+            To::Live(screen, snapshot) => {
+                *snapshot = new;
+                draw(screen, &mut self.list, snapshot)?;
                 return Ok(true);
             }
             To::Once { .. } if !is_last => return Ok(true),
@@ -170,8 +170,8 @@ impl Output {
     }
 }
 
-fn draw(screen: &mut Screen, list: &mut List, seen: &Seen) -> Result<(), Failure> {
-    let lines = list.frame(seen, Screen::size()?);
+fn draw(screen: &mut Screen, list: &mut List, snapshot: &Snapshot) -> Result<(), Failure> {
+    let lines = list.frame(snapshot, Screen::size()?);
     screen.draw(lines.iter().map(String::as_str))?;
     Ok(())
 }

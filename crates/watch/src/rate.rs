@@ -1,4 +1,4 @@
-//! The rate of the link: the highest between two looks lately, and the mean over about a second.
+//! The rate of the link: the highest recent one between two looks, and the mean over about a second.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ const MEMORY: Duration = Duration::from_millis(500);
 /// The highest mean is remembered for so long, or up to twice as long. Flows end, and others take seconds to use the room.
 const MEAN_REMEMBERED: Duration = Duration::from_secs(3);
 
-/// Measures the rate from the count of bytes that have left.
+/// Measures the rate from the count of sent bytes.
 #[derive(Debug)]
 pub struct LinkRate {
     at: Instant,
@@ -33,7 +33,7 @@ impl LinkRate {
         }
     }
 
-    /// Takes the count of bytes that have left by now.
+    /// Takes the count of bytes sent by now.
     pub fn look(&mut self, now: Instant, bytes: u64) {
         let passed = now.duration_since(self.at);
         if passed < LEAST {
@@ -47,7 +47,7 @@ impl LinkRate {
         self.recent.take(now, self.mean as u64);
     }
 
-    /// The highest rate lately, bytes per second.
+    /// The highest recent rate, bytes per second.
     pub fn most(&self) -> u64 {
         self.most.value()
     }
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_most_is_remembered_for_ten_to_twenty_seconds() {
+    fn peaks_are_kept_ten_to_twenty_seconds() {
         let start = Instant::now();
         let mut rate = LinkRate::new(start, 1000);
         let mut at = |ms: u64, bytes| {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_follows_in_a_second_and_the_recent_one_falls_seconds_later() {
+    fn mean_rates_follow_sooner_than_recent_rates() {
         // 1 MB/s, from 10 s on 0.2 MB/s.
         let bytes = |ms: u64| ms.min(10_000) * 1000 + ms.saturating_sub(10_000) * 200;
         let begun = looked(1000, bytes);

@@ -13,9 +13,9 @@ use tcpilot_kernel::stop_flag;
 use tcpilot_show::failure::{Failure, Kind};
 
 use super::{
-    flows::{Over, Seen as By, thousandths},
+    flows::{Period, Viewer, thousandths},
     model::Models,
-    output::{Output, Seen},
+    output::{Output, Snapshot},
     views::{CaptureView, View},
 };
 use crate::args::WatchArgs;
@@ -35,7 +35,7 @@ pub fn run(args: &WatchArgs, file: &Path) -> Result<(), Failure> {
         flows_max: args.flows,
     };
     let failed = |error: &Error| refuse(file, error);
-    let mut judge = Judge::start(&options, &models.tcp, &models.wide, &models.quic)
+    let mut judge = Judge::start(&options, &models.tcp, &models.extrapolation, &models.quic)
         .map_err(|error| failed(&error))?;
     let input = open(file).map_err(|error| failed(&Error::Input(error)))?;
     let end = take_all(&mut judge, input, args.seconds, &stop).map_err(|error| failed(&error))?;
@@ -43,11 +43,11 @@ pub fn run(args: &WatchArgs, file: &Path) -> Result<(), Failure> {
         return Err(failed(&Error::Empty));
     }
     let view = view(args, &name(file), &models, &judge, end);
-    let seen = Seen {
+    let snapshot = Snapshot {
         views: vec![view],
-        ..Seen::default()
+        ..Snapshot::default()
     };
-    output.show(seen, true).map(|_| ())
+    output.show(snapshot, true).map(|_| ())
 }
 
 fn is_standard_input(file: &Path) -> bool {
@@ -100,7 +100,7 @@ fn refuse(file: &Path, error: &Error) -> Failure {
 }
 
 fn view(args: &WatchArgs, name: &str, models: &Models, judge: &Judge, end: End) -> View {
-    let by = By {
+    let by = Viewer {
         place: name,
         classifier: args.classifier,
         models,
@@ -108,7 +108,7 @@ fn view(args: &WatchArgs, name: &str, models: &Models, judge: &Judge, end: End) 
     };
     let (mut flows, mut queue_us) = (Vec::new(), 0);
     for flow in judge.flows() {
-        flows.push(by.view(&flow, &Over::life(&flow)));
+        flows.push(by.view(&flow, &Period::life(&flow)));
         queue_us = queue_us.max(judge.queue_us(&flow.key));
     }
     flows.sort_by(|a, b| b.rate.cmp(&a.rate).then_with(|| a.flow.cmp(&b.flow)));

@@ -1,4 +1,4 @@
-//! `--record`: a file of the rounds and intervals that the BPF programs report, for training and replay.
+//! `--record`: a file of the BPF programs' rounds and intervals, for training and replay.
 //!
 //! A file begins with `TPWATCH1`. The structures `tp_opened`, `tp_round` and `tp_interval` of
 //! `bpf/abi/watch.h` follow in the order of the events; each begins with its kind.
@@ -15,7 +15,7 @@ use tcpilot_show::failure::Failure;
 
 const MAGIC: &[u8] = b"TPWATCH1";
 
-/// A file that is being written.
+/// A file being written.
 pub struct Recorder {
     path: PathBuf,
     out: BufWriter<File>,
@@ -34,7 +34,7 @@ impl Recorder {
         })
     }
 
-    /// Writes the events that have come.
+    /// Writes the new events.
     pub fn take(&mut self, watch: &Watch) -> Result<(), Failure> {
         let failed = RefCell::new(None);
         let out = RefCell::new(&mut self.out);

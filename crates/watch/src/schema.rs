@@ -3,7 +3,7 @@
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 use tcpilot_show::{
-    document::SCHEMA,
+    document::{RENAMED, SCHEMA},
     figure::{self, Unit},
 };
 
@@ -58,6 +58,7 @@ fn schema() -> Value {
     describe::<QueuesView>(&mut parts);
     describe::<Census>(&mut parts);
     describe::<CensusRow>(&mut parts);
+    parts.values_mut().for_each(add_former_names);
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A line of `tcpilot watch --json`",
@@ -79,6 +80,19 @@ fn describe<V: figure::View + JsonSchema>(parts: &mut Map<String, Value>) {
         let doc = figure.doc.trim();
         if let Some(property) = properties.get_mut(figure.key) {
             property["description"] = format!("{doc} Unit: {}", figure.unit.name()).into();
+        }
+    }
+}
+
+/// Adds the former names of renamed figures.
+fn add_former_names(part: &mut Value) {
+    let Some(properties) = part.get_mut("properties").and_then(Value::as_object_mut) else {
+        return;
+    };
+    for (new, old) in RENAMED {
+        if let Some(mut property) = properties.get(new).cloned() {
+            property["description"] = format!("The former name of `{new}`.").into();
+            properties.insert(old.to_owned(), property);
         }
     }
 }

@@ -265,7 +265,7 @@ mod tests {
     const NOON: i64 = 1_800_000_000 - 1_800_000_000 % HOUR_S;
 
     #[test]
-    fn sums_survive_and_hours_older_than_a_day_are_removed() {
+    fn sums_survive_for_one_day() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("deep/census.db");
         for (hours, bytes) in [(0, 10), (0, 20), (5, 300), (24, 4000)] {
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_census_of_the_version_without_protocols_goes_on() {
+    fn census_files_without_protocols_are_continued() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("census.db");
         let old = Connection::open(&path).unwrap();
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_census_is_set_aside() {
+    fn other_files_are_set_aside() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("census.db");
         for content in [

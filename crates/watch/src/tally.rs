@@ -1,7 +1,7 @@
 //! Bytes by device, protocol, group and algorithm. Pure: it knows neither the clock nor a file.
 //!
 //! A flow has no group during its first rounds. Its bytes of that time are held back until it has one, so that
-//! they count for the group that it turns out to be in. They are held for a minute at most.
+//! they count for its later group. They are held for a minute at most.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,10 +12,10 @@ use std::{
 use super::views::View;
 use crate::link::{FlowView, Group, Protocol};
 
-/// Time for which bytes of a flow without a group are held back.
+/// Longest time to hold back the bytes of a flow without a group.
 const HELD: Duration = Duration::from_secs(60);
 
-/// The flows that are summed up together.
+/// The flows of one sum.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kind {
     /// The device.
@@ -33,9 +33,9 @@ pub struct Kind {
 pub struct Sum {
     /// Flows, each counted once, with its first bytes.
     pub flows: u64,
-    /// Bytes that entered the queue, less those that it dropped.
+    /// Bytes into the queue, without dropped ones.
     pub bytes: u64,
-    /// Packets that the queue dropped.
+    /// Packets dropped by the queue.
     pub drops: u64,
 }
 
@@ -60,10 +60,10 @@ impl Sub for Sum {
 
 /// A flow as it was seen last.
 #[derive(Debug)]
-struct Seen {
+struct CountedFlow {
     kind: Kind,
     now: Sum,
-    /// The part of `now` that was added to a sum.
+    /// The part of `now` already added to a sum.
     counted: Sum,
     since: Instant,
 }
@@ -72,7 +72,7 @@ struct Seen {
 #[derive(Debug, Default)]
 pub struct Tally {
     /// By device and number.
-    seen: HashMap<(String, u32), Seen>,
+    seen: HashMap<(String, u32), CountedFlow>,
     sums: BTreeMap<Kind, Sum>,
 }
 
@@ -86,7 +86,7 @@ impl Tally {
                 Some(seen) => (seen.counted, seen.since),
                 None => (Sum::default(), now),
             };
-            let mut seen = Seen {
+            let mut seen = CountedFlow {
                 kind: kind(flow),
                 now: Sum {
                     flows: 1,
@@ -107,7 +107,7 @@ impl Tally {
         }
     }
 
-    /// Adds the bytes that are still held back, at the end.
+    /// Adds the bytes still held back, at the end.
     pub fn finish(&mut self) {
         for seen in self.seen.values_mut() {
             add(&mut self.sums, seen);
@@ -125,7 +125,7 @@ fn kind(flow: &FlowView) -> Kind {
         device: flow.device.clone(),
         protocol: flow.protocol,
         group: flow.group,
-        // The best guess about a flow that is in no group is no finding.
+        // The best guess about a flow without a group is no finding.
         algorithm: match flow.group {
             Group::Unknown => None,
             _ => flow.algorithm.clone(),
@@ -133,7 +133,7 @@ fn kind(flow: &FlowView) -> Kind {
     }
 }
 
-fn add(sums: &mut BTreeMap<Kind, Sum>, seen: &mut Seen) {
+fn add(sums: &mut BTreeMap<Kind, Sum>, seen: &mut CountedFlow) {
     let more = seen.now - seen.counted;
     if more != Sum::default() {
         *sums.entry(seen.kind.clone()).or_default() += more;
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_bytes_of_a_flow_count_for_the_group_that_it_turns_out_to_be_in() {
+    fn first_bytes_count_for_the_later_group() {
         let (mut tally, start) = (Tally::default(), Instant::now());
         let mut at =
             |s, flow| tally.look(&[View::example(vec![flow])], start + Duration::from_secs(s));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_held_back_for_a_minute_and_until_the_flow_is_gone() {
+    fn bytes_without_group_wait_for_a_minute() {
         let (mut tally, start) = (Tally::default(), Instant::now());
         let mut at = |s, flows| tally.look(&[View::example(flows)], start + Duration::from_secs(s));
         at(
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_changes_its_group_is_one_flow_and_no_byte_counts_twice() {
+    fn a_group_change_counts_nothing_twice() {
         let (mut tally, start) = (Tally::default(), Instant::now());
         for (bytes, name) in [(1000, "reno"), (4000, "cubic"), (9000, "reno")] {
             let view = View::example(vec![flow(1, Group::Loss, Some(name), bytes)]);

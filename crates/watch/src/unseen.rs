@@ -24,12 +24,12 @@ struct Point {
 pub struct Unseen {
     first: Option<Point>,
     packets: u64,
-    /// Unseen packets of queues that are gone.
+    /// Unseen packets of former queues.
     before: u64,
     has_queue: Option<bool>,
 }
 
-/// Packets of all protocols that left.
+/// Sent packets of all protocols.
 fn left(totals: &tp_watch_totals) -> u64 {
     totals.out_packets
 }
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_passed_between_two_readings_are_not_called_unseen() {
+    fn packets_between_two_readings_are_not_unseen() {
         let mut unseen = Unseen::default();
         assert_eq!(unseen.compare(point(1, 1000, (0, 20))), 0);
         assert_eq!(unseen.compare(point(1, 2000, (985, 1000))), 0);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn another_queue_begins_anew_and_a_counter_may_wrap() {
+    fn new_queues_reset_counts_and_counters_wrap() {
         let mut unseen = Unseen::default();
         unseen.compare(point(1, u32::MAX - 9, (0, 0)));
         assert_eq!(unseen.compare(point(1, 90, (50, 50))), 50);

@@ -10,12 +10,12 @@ use crate::{
 };
 
 figures! {
-    /// A capture that was read. Each of its packets counts once.
+    /// A capture. Each of its packets counts once.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
     pub CaptureView {
         /// All packets.
         packets: u64, Packets;
-        /// Those of TCP and UDP that were judged.
+        /// Judged packets, of TCP and UDP.
         judged_packets: u64, Packets;
         /// IP, but neither TCP nor UDP.
         other_packets: u64, Packets;
@@ -25,13 +25,13 @@ figures! {
         fragments: u64, Packets;
         /// Packets whose headers were cut off by the snap length of the capture.
         cut_packets: u64, Packets;
-        /// Packets of a link type that tcpilot does not know.
+        /// Packets of an unknown link type.
         other_link_packets: u64, Packets;
         /// Packets without a time.
         timeless_packets: u64, Packets;
-        /// Packets that another device of the capture had shown already.
+        /// Packets already shown by another device of the capture.
         doubled_packets: u64, Packets;
-        /// Packets with a time before that of an earlier one. They are judged as if they came at the same time.
+        /// Packets with a time before an earlier packet's. They are judged as if they came at the same time.
         backward_packets: u64, Packets;
         /// How the capture ends: `whole`, `cut` within a packet, or `damaged`.
         end: String;
@@ -48,21 +48,21 @@ figures! {
         present: bool;
         /// Time since the watch began.
         t_s: f64, Seconds;
-        /// The highest rate at which packets lately left, over a tenth of a second.
+        /// The highest recent rate of leaving packets, over a tenth of a second.
         link_rate: u64, BytesPerSecond;
         /// The rate at which packets leave while others wait: what the link can do. `null` until a queue was seen.
         link_capacity: Option<u64>, BytesPerSecond;
         /// What leaves, over about a second, of what can.
         link_used: Option<f64>, Share;
-        /// The longest time that a packet lately spent in the queue.
+        /// The longest recent time of a packet in the queue.
         link_queue_us: u32, Microseconds;
-        /// Packets that entered the queue.
+        /// Packets into the queue.
         in_packets: u64, Packets;
-        /// Packets that left it.
+        /// Packets out of the queue.
         out_packets: u64, Packets;
-        /// Packets that it dropped, as the kernel reports them.
+        /// Packets dropped in the queue, by the kernel's reports.
         dropped_packets: u64, Packets;
-        /// Further packets that entered, which are neither TCP nor UDP.
+        /// Further packets into the queue, neither TCP nor UDP.
         other_packets: u64, Packets;
         /// Packets whose headers could not be read.
         unreadable_packets: u64, Packets;
@@ -72,11 +72,11 @@ figures! {
         /// Packets that left the queue by its own count and that the programs did not see, at least; `null` if the
         /// device has no queue that counts.
         unseen_packets: Option<u64>, Packets;
-        /// Events that were missed, because the program was already running on that CPU.
+        /// Missed events: the program was already running on that CPU.
         missed_events: u64;
         /// New connections between the ports and addresses of an earlier one.
         reused: u64;
-        /// The groups that have flows.
+        /// The groups with flows.
         groups: Vec<GroupView>;
         /// The queues, with `--fair`.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,7 +91,7 @@ figures! {
 }
 
 impl View {
-    /// The same without the list of flows, which may be long.
+    /// The same without the list of flows, since it may be long.
     pub fn without_flows(&self) -> View {
         View {
             flows: Vec::new(),
@@ -125,15 +125,13 @@ impl View {
                 t_s: self.t_s,
                 flow,
             };
-            text += &serde_json::to_string(&Document::new(line))?;
-            text.push('\n');
+            text += &Document::new(line).line()?;
         }
         let totals = Totals {
             r#type: "totals",
             view: self,
         };
-        text += &serde_json::to_string(&Document::new(totals))?;
-        text.push('\n');
+        text += &Document::new(totals).line()?;
         Ok(text)
     }
 

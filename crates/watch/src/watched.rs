@@ -119,9 +119,9 @@ impl<'a> Watched<'a> {
     }
 }
 
-/// Whether settled flows may nap: a recording wants every round, P4air's rules have rounds of their own, and fair
-/// shares need what each round says of a flow.
-fn naps(args: &WatchArgs) -> bool {
+/// Whether settled flows may be tracked lightly: a recording and fair shares want every round, and P4air's rules
+/// have rounds of their own.
+fn light_tracking(args: &WatchArgs) -> bool {
     let is_ours = matches!(args.classifier, Classifier::Tcpilot);
     is_ours && !args.every_round && args.record.is_none() && !args.fair.fair
 }
@@ -137,7 +137,7 @@ fn options(args: &WatchArgs) -> Result<Options, Failure> {
     Ok(Options {
         classifier: args.classifier.number(),
         record: args.record.is_some(),
-        naps: naps(args),
+        light_tracking: light_tracking(args),
         one_way: args.one_way,
         udp: args.wants_udp(),
         link_rate: (args.rate_mbit.unwrap_or(0.0) * 125_000.0) as u64,

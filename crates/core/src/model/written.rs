@@ -14,7 +14,7 @@ const FORMAT: u32 = 1;
 #[serde(rename_all = "kebab-case")]
 #[repr(u32)]
 pub enum Group {
-    /// Of flows that something else limits.
+    /// The class of flows with another limit.
     Unknown = TP_GROUP_UNKNOWN,
     Loss = TP_GROUP_LOSS,
     Delay = TP_GROUP_DELAY,

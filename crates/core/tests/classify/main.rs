@@ -1,7 +1,7 @@
 //! From rounds to a verdict: rules, votes, hysteresis, abstention.
 
 mod flow;
-mod naps;
+mod light_tracking;
 mod rules;
 
 use tcpilot_abi::{
@@ -16,7 +16,7 @@ use flow::{Flow, SEGMENT, model};
 const BACKLOG: usize = 89;
 
 #[test]
-fn a_flow_that_doubles_is_a_mouse_until_its_first_loss() {
+fn doubling_flows_are_mice_until_the_first_loss() {
     let mut flow = Flow::new();
     flow.start();
     assert_eq!(flow.features()[17], 512, "doubling, x256");
@@ -24,7 +24,7 @@ fn a_flow_that_doubles_is_a_mouse_until_its_first_loss() {
 }
 
 #[test]
-fn the_response_to_a_loss_is_the_window_after_over_the_window_before() {
+fn loss_response_is_the_ratio_of_windows() {
     for (after, expected) in [(50, 128), (70, 179), (100, 256)] {
         let mut flow = Flow::new();
         flow.start();
@@ -43,7 +43,7 @@ fn the_response_to_a_loss_is_the_window_after_over_the_window_before() {
 }
 
 #[test]
-fn growth_is_told_by_the_phase_of_its_epoch() {
+fn growth_is_measured_by_phase_of_epoch() {
     let mut flow = Flow::new();
     flow.start();
     for step in 0..12 {
@@ -61,7 +61,7 @@ fn growth_is_told_by_the_phase_of_its_epoch() {
 }
 
 #[test]
-fn a_group_is_entered_after_rounds_that_agree_and_left_when_they_do_not() {
+fn groups_are_entered_and_left_by_several_rounds() {
     let mut flow = Flow::new();
     flow.start();
     let mut entered = 0;
@@ -100,7 +100,7 @@ fn asked(flow: &mut Flow, rounds: u32) -> u32 {
 }
 
 #[test]
-fn a_settled_flow_is_judged_now_and_then_and_behind_a_loss() {
+fn settled_flows_are_judged_rarely_and_after_losses() {
     let mut flow = Flow::new();
     flow.start();
     assert!(asked(&mut flow, 30) > 20, "not settled yet");
@@ -118,7 +118,7 @@ fn a_settled_flow_is_judged_now_and_then_and_behind_a_loss() {
 }
 
 #[test]
-fn a_first_vote_that_was_wrong_is_outvoted_soon() {
+fn a_wrong_first_vote_is_outvoted_soon() {
     let mut flow = Flow::new();
     flow.start();
     let (delay, loss) = (flow.model.leaf[0], flow.model.leaf[1]);
@@ -150,7 +150,7 @@ fn trees_that_do_not_agree_give_unknown() {
 }
 
 #[test]
-fn what_the_receivers_window_limits_is_unknown() {
+fn flows_limited_by_the_receivers_window_are_unknown() {
     let mut flow = Flow::new();
     flow.round.receiver_window_bytes = 100 * SEGMENT;
     flow.start();
@@ -191,7 +191,7 @@ fn at_rest(link_used: u32) -> Flow {
 }
 
 #[test]
-fn on_a_link_that_has_room_a_flow_at_rest_is_limited_by_its_application() {
+fn steady_flows_with_spare_capacity_are_application_limited() {
     for (link_used, expected) in [
         (0, TP_GROUP_DELAY), // not known
         (256, TP_GROUP_DELAY),
@@ -207,7 +207,7 @@ fn on_a_link_that_has_room_a_flow_at_rest_is_limited_by_its_application() {
 }
 
 #[test]
-fn a_flow_at_rest_is_known_once_the_link_is_full() {
+fn a_steady_flow_is_classified_on_full_links() {
     let mut flow = at_rest(100);
     flow.round.link_used = 250;
     for _ in 0..8 {
@@ -248,7 +248,7 @@ fn few_packets_with_pauses_are_an_ant() {
 }
 
 #[test]
-fn the_mean_gap_is_that_between_packets_with_super_packets_and_without() {
+fn mean_gaps_do_not_depend_on_super_packets() {
     for packets in [1, 2, 7, 16, 44] {
         let (mut mean, each) = (0, 20_000);
         for _ in 0..200 {
@@ -269,7 +269,7 @@ fn ect_on_a_syn_is_a_feature() {
 }
 
 #[test]
-fn beyond_the_paths_that_the_trees_learned_from_confidence_is_capped() {
+fn confidence_is_capped_on_unseen_paths() {
     for (least, most, is_outside) in [
         (40_000, 60_000, false),
         (60_000, 90_000, true),
@@ -292,7 +292,7 @@ fn beyond_the_paths_that_the_trees_learned_from_confidence_is_capped() {
 }
 
 #[test]
-fn a_class_of_no_group_is_a_flow_that_its_application_limits() {
+fn a_class_without_group_means_application_limited() {
     let mut flow = Flow::new();
     flow.model.group[0] = TP_GROUP_UNKNOWN as u8;
     flow.start();
@@ -312,7 +312,7 @@ fn a_class_of_no_group_is_a_flow_that_its_application_limits() {
 }
 
 #[test]
-fn the_flows_own_queue_is_its_rate_times_the_time_that_packets_wait() {
+fn own_queue_follows_littles_law() {
     let mut flow = Flow::new();
     flow.start();
     for _ in 0..60 {

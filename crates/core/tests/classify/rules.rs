@@ -18,7 +18,7 @@ fn by_rules() -> Flow {
 }
 
 #[test]
-fn who_halves_and_grows_by_a_packet_is_left_to_the_trees() {
+fn reno_is_left_to_the_trees() {
     // Reno does, and so does YeAH with fewer than 80 packets in the queue.
     let mut flow = by_rules();
     for _ in 0..3 {
@@ -37,7 +37,7 @@ fn who_halves_and_grows_by_a_packet_is_left_to_the_trees() {
 }
 
 #[test]
-fn who_gives_way_to_the_queue_of_others_and_rests_is_delay_based() {
+fn yielding_to_others_queue_means_delay_based() {
     let mut flow = by_rules();
     for _ in 0..40 {
         flow.round(60, 4000, 0);
@@ -61,7 +61,7 @@ fn who_gives_way_to_the_queue_of_others_and_rests_is_delay_based() {
 }
 
 /// Rounds at the queue of another flow, which fills it to 100 ms and halves it after its loss, in turns.
-fn beside_a_sawtooth(flow: &mut Flow, mut round: impl FnMut(&mut Flow, u32)) {
+fn in_a_sawtooth_queue(flow: &mut Flow, mut round: impl FnMut(&mut Flow, u32)) {
     for step in 0..400 {
         round(flow, 50_000 + 1250 * (step % 40));
     }
@@ -77,9 +77,9 @@ fn paced(flow: &mut Flow, queue_us: u32) {
 }
 
 #[test]
-fn who_keeps_its_rate_beside_the_queue_of_others_is_limited_by_its_application() {
+fn constant_rate_in_others_queue_means_application_limited() {
     let mut flow = by_rules();
-    beside_a_sawtooth(&mut flow, |flow, queue_us| {
+    in_a_sawtooth_queue(&mut flow, |flow, queue_us| {
         paced(flow, queue_us);
         assert_ne!(flow.group(), TP_GROUP_DELAY, "{:?}", flow.verdict);
     });
@@ -90,7 +90,7 @@ fn who_keeps_its_rate_beside_the_queue_of_others_is_limited_by_its_application()
 }
 
 #[test]
-fn who_drains_the_queue_that_slow_start_left_is_not_limited_by_its_application() {
+fn draining_after_slow_start_is_not_application_limited() {
     // The link is full all the time, so the rate stays: Vegas alone, a packet less each round.
     let mut flow = by_rules();
     for step in 0..200 {
@@ -100,9 +100,9 @@ fn who_drains_the_queue_that_slow_start_left_is_not_limited_by_its_application()
 }
 
 #[test]
-fn who_keeps_its_window_beside_the_queue_of_others_is_not_called_delay_based_with_certainty() {
+fn a_constant_window_is_not_certainly_delay_based() {
     let mut flow = by_rules();
-    beside_a_sawtooth(&mut flow, |flow, queue_us| {
+    in_a_sawtooth_queue(&mut flow, |flow, queue_us| {
         flow.round.duration_us = 50_000 + queue_us;
         flow.round(20, queue_us, 0);
         assert_ne!(flow.group(), TP_GROUP_DELAY, "{:?}", flow.verdict);
@@ -123,7 +123,7 @@ fn fall(flow: &mut Flow, windows: &[u32]) {
 }
 
 #[test]
-fn who_falls_to_four_packets_every_ten_seconds_is_model_based() {
+fn probe_rtt_to_four_packets_means_model_based() {
     let mut flow = by_rules();
     cruise(&mut flow, 2);
     fall(&mut flow, &[4, 4, 4, 60]);
@@ -139,7 +139,7 @@ fn who_falls_to_four_packets_every_ten_seconds_is_model_based() {
 }
 
 #[test]
-fn who_falls_to_a_half_every_five_seconds_is_model_based() {
+fn probe_rtt_to_a_half_means_model_based() {
     let mut flow = by_rules();
     cruise(&mut flow, 2);
     for times in 1..=3 {
@@ -154,7 +154,7 @@ fn who_falls_to_a_half_every_five_seconds_is_model_based() {
 }
 
 #[test]
-fn of_quic_without_the_spin_bit_falls_to_a_half_are_no_certain_sign() {
+fn quic_without_spin_bit_needs_deep_falls() {
     let falls = |flags, windows: &[u32], apart_s| {
         let mut flow = by_rules();
         flow.round.flags |= flags;
@@ -173,7 +173,7 @@ fn of_quic_without_the_spin_bit_falls_to_a_half_are_no_certain_sign() {
 }
 
 #[test]
-fn who_climbs_by_and_by_after_a_fall_is_not_model_based() {
+fn slow_recovery_is_not_model_based() {
     let mut flow = by_rules();
     for _ in 0..4 {
         cruise(&mut flow, 10);
@@ -195,7 +195,7 @@ fn chunk(flow: &mut Flow, rounds: u32, pause_us: u32) {
 }
 
 #[test]
-fn who_pauses_is_not_called_model_based() {
+fn pauses_are_not_called_model_based() {
     // 1.5 MB at 20 Mbit/s, with pauses of 100 to 600 ms; and a segment of video every ten seconds.
     for (rounds, pause_us) in [(9, 100_000), (9, 300_000), (9, 600_000), (140, 300_000)] {
         let mut flow = by_rules();

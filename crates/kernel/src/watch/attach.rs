@@ -25,35 +25,35 @@ use super::{
 };
 use crate::{Error, object::map_error};
 
-/// Where packets are seen that go into the queue, and that come back.
+/// The hooks for packets into the queue, and for packets in the other direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Places {
+pub(super) enum HookPoint {
     /// At tracepoints.
     Traced,
     /// At hooks of tc: the device's own, and headers are read in place.
     Direct,
 }
 
-/// The places that this kernel has.
+/// The hooks of this kernel.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known {
-    places: Places,
-    /// Whether its function that takes packets out of queues can be traced.
+pub(super) struct HookSupport {
+    point: HookPoint,
+    /// Whether the function can be traced that takes packets out of queues.
     queues: bool,
 }
 
-/// Asks the kernel for its places.
-pub(super) fn known() -> Known {
+/// Asks the kernel for its hooks.
+pub(super) fn hook_support() -> HookSupport {
     let Ok(btf) = Btf::from_vmlinux() else {
-        return Known {
-            places: Places::Traced,
+        return HookSupport {
+            point: HookPoint::Traced,
             queues: false,
         };
     };
     let tcx: Option<Struct<'_>> = btf.type_by_name("tcx_link");
     let taken: Option<Func<'_>> = btf.type_by_name("sch_direct_xmit");
-    Known {
-        places: tcx.map_or(Places::Traced, |_| Places::Direct),
+    HookSupport {
+        point: tcx.map_or(HookPoint::Traced, |_| HookPoint::Direct),
         queues: taken.is_some_and(|function| may_trace(function.type_id())),
     }
 }
@@ -95,11 +95,11 @@ fn may_trace(function: TypeId) -> bool {
     fd >= 0
 }
 
-impl Known {
-    /// Chooses the programs that are loaded.
+impl HookSupport {
+    /// Chooses the programs to load.
     pub fn choose(self, open: &mut OpenWatchSkel<'_>) {
         let progs = &mut open.progs;
-        let is_direct = self.places == Places::Direct;
+        let is_direct = self.point == HookPoint::Direct;
         for (program, is_wanted) in [
             (&mut progs.watch_out_queue, self.queues),
             (&mut progs.watch_in, !is_direct),
@@ -112,7 +112,7 @@ impl Known {
     }
 }
 
-/// How packets are seen that leave.
+/// The hook for packets that leave.
 struct Exit {
     _link: Link,
     /// At the function that takes packets out of queues, or else at the tracepoint.
@@ -121,7 +121,7 @@ struct Exit {
 
 /// The attached programs.
 pub(super) struct Hooks {
-    known: Known,
+    support: HookSupport,
     /// `None` until it is known whether the device has a queue.
     exit: Option<Exit>,
     /// Whether the function cannot be traced after all.
@@ -132,17 +132,17 @@ pub(super) struct Hooks {
 }
 
 impl Hooks {
-    /// Attaches the programs that belong to no device.
-    pub fn attach(skel: &mut WatchSkel<'static>, known: Known) -> Result<Hooks, Error> {
+    /// Attaches the programs without a device.
+    pub fn attach(skel: &mut WatchSkel<'static>, support: HookSupport) -> Result<Hooks, Error> {
         let progs = &mut skel.progs;
         let mut traced = vec![&mut progs.watch_drop];
-        if known.places == Places::Traced {
+        if support.point == HookPoint::Traced {
             traced.extend([&mut progs.watch_in, &mut progs.watch_back]);
         }
         let attach = |program: &mut ProgramMut<'_>| program.attach();
         let links: Result<_, _> = traced.into_iter().map(attach).collect();
         Ok(Hooks {
-            known,
+            support,
             exit: None,
             is_refused: false,
             _traced: links.map_err(map_error("attach a tracepoint"))?,
@@ -152,7 +152,7 @@ impl Hooks {
 
     /// Sees packets leave: at the queue if the device has one, and the kernel allows it, else at the tracepoint.
     pub fn leave(&mut self, skel: &mut WatchSkel<'static>, has_queue: bool) -> Result<(), Error> {
-        let is_of_queue = has_queue && self.known.queues && !self.is_refused;
+        let is_of_queue = has_queue && self.support.queues && !self.is_refused;
         if self
             .exit
             .as_ref()
@@ -184,7 +184,7 @@ impl Hooks {
 
     /// Attaches the others to a device; 0: there is none.
     pub fn follow(&mut self, skel: &WatchSkel<'_>, ifindex: u32) -> Result<(), Error> {
-        if self.known.places == Places::Traced
+        if self.support.point == HookPoint::Traced
             || self.device.as_ref().is_some_and(|d| d.0 == ifindex)
         {
             return Ok(());
@@ -204,16 +204,16 @@ impl Hooks {
         Ok(())
     }
 
-    /// The programs that see packets going in, leaving, and coming back, each with the name of its place.
+    /// The programs for packets going in, leaving, and coming back, each with the name of its hook.
     pub fn programs<'a, 'obj>(
         &self,
         progs: &'a WatchProgs<'obj>,
     ) -> Vec<(&'static str, &'a ProgramMut<'obj>)> {
-        let (going_in, back) = match self.known.places {
-            Places::Traced => (&progs.watch_in, &progs.watch_back),
-            Places::Direct => (&progs.watch_in_tc, &progs.watch_back_tc),
+        let (going_in, back) = match self.support.point {
+            HookPoint::Traced => (&progs.watch_in, &progs.watch_back),
+            HookPoint::Direct => (&progs.watch_in_tc, &progs.watch_back_tc),
         };
-        let of_queues = self.known.queues.then_some(&progs.watch_out_queue);
+        let of_queues = self.support.queues.then_some(&progs.watch_out_queue);
         let out = [Some(&progs.watch_out), of_queues].into_iter().flatten();
         let out = out.map(|program| ("out", program));
         [("in", going_in)]

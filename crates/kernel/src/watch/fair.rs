@@ -21,12 +21,12 @@ use crate::{
 };
 
 impl Watch {
-    /// The filter that gives packets their class.
+    /// The filter: it gives packets their class.
     pub fn classifier(&self) -> BorrowedFd<'_> {
         self.skel.progs.fair_class.as_fd()
     }
 
-    /// The program that shrinks windows.
+    /// The program to shrink windows.
     pub fn window_program(&self) -> BorrowedFd<'_> {
         self.skel.progs.fair_window.as_fd()
     }
@@ -56,7 +56,7 @@ impl Watch {
     pub fn give_order(&self, key: &tp_watch_key, order: &tp_fair_order) -> Result<(), Error> {
         let maps = &self.skel.maps;
         let fresh = tp_fair_state::default();
-        // A state that is there already stays.
+        // An existing state stays.
         let _ = maps
             .fair_states
             .update(to_bytes(key), to_bytes(&fresh), MapFlags::NO_EXIST);
@@ -91,7 +91,7 @@ impl Watch {
         }
     }
 
-    /// The counts of the qdisc and of the programs beside it.
+    /// The counts of the qdisc and of its programs.
     pub fn fair_counts(&self) -> tp_fair_counts {
         let bss = self.skel.maps.bss_data.as_deref();
         let counts = bss

@@ -6,9 +6,9 @@ use tcpilot_abi::{TP_FLOW_BUSY, tp_watch_flow};
 
 use crate::{Error, mapping::Mapping};
 
-/// Where a flow stands in the table.
+/// The slot of a flow in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FlowSlot {
     number: usize,
     id: u32,
 }
@@ -28,7 +28,7 @@ impl Table {
     }
 
     /// Every flow in the table. `taken`: so many places were taken, again or not.
-    pub fn flows(&self, taken: u64) -> impl Iterator<Item = (Place, tp_watch_flow)> + '_ {
+    pub fn flows(&self, taken: u64) -> impl Iterator<Item = (FlowSlot, tp_watch_flow)> + '_ {
         let used = usize::try_from(taken).unwrap_or(usize::MAX);
         (0..used.min(self.places)).filter_map(|number| {
             let id = self.id(number)?.load(Ordering::Acquire);
@@ -37,15 +37,15 @@ impl Table {
             }
             let flow: tp_watch_flow = self.memory.value(number)?;
             // It was replaced meanwhile; the next reading finds the new one.
-            (flow.id == id).then_some((Place { number, id }, flow))
+            (flow.id == id).then_some((FlowSlot { number, id }, flow))
         })
     }
 
-    /// Frees a place, unless another flow has taken it.
-    pub fn forget(&self, place: Place) {
-        if let Some(id) = self.id(place.number) {
+    /// Frees a slot, unless another flow has taken it.
+    pub fn forget(&self, slot: FlowSlot) {
+        if let Some(id) = self.id(slot.number) {
             // If this fails, the flow is gone already.
-            let _ = id.compare_exchange(place.id, 0, Ordering::AcqRel, Ordering::Relaxed);
+            let _ = id.compare_exchange(slot.id, 0, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
 

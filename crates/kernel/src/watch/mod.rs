@@ -31,7 +31,7 @@ mod qdisc;
 
 use attach::Hooks;
 use flows::Table;
-pub use flows::{Place, left_bytes};
+pub use flows::{FlowSlot, left_bytes};
 use qdisc::Qdisc;
 pub use qdisc::{Registration, has_bpf_qdiscs};
 
@@ -43,10 +43,10 @@ pub struct Options {
     /// Send rounds and intervals to [`Watch::records`].
     pub record: bool,
     /// Measure settled flows in some of their rounds only.
-    pub naps: bool,
-    /// Also watch flows with acknowledgements that do not pass here.
+    pub light_tracking: bool,
+    /// Also watch flows whose acknowledgements take another way.
     pub one_way: bool,
-    /// Also watch conversations over UDP that are not QUIC.
+    /// Also watch other UDP than QUIC.
     pub udp: bool,
     /// The link's rate in bytes per second; 0: not known.
     pub link_rate: u64,
@@ -58,18 +58,18 @@ pub struct Options {
     pub fair: bool,
     /// With `fair`: load the BPF qdisc, too, with room for so many packets; `None`: do not.
     pub qdisc_packets: Option<u32>,
-    /// By group; `None`: do not load the program that marks packets.
+    /// By group; `None`: do not load the marking program.
     pub marks: Option<[tp_mark; TP_GROUP_COUNT as usize]>,
 }
 
-/// The forests that name algorithms.
+/// The forests.
 #[derive(Clone, Copy, Debug)]
 pub struct Models<'a> {
-    /// Of TCP.
+    /// The model of TCP.
     pub tcp: &'a tp_model,
-    /// Of TCP on paths beyond those of the first; without trees there is none.
-    pub wide: &'a tp_model,
-    /// Of QUIC, which shows less.
+    /// The extrapolation model of TCP, for paths beyond the range of the first; without trees none is used.
+    pub extrapolation: &'a tp_model,
+    /// The model of QUIC, whose packets show less.
     pub quic: &'a tp_model,
 }
 
@@ -82,7 +82,7 @@ pub struct ProgramCost {
     pub runs: u64,
     /// Time in it, nanoseconds.
     pub nanoseconds: u64,
-    /// Events that it missed because it was running on that CPU already.
+    /// Missed events: it was already running on that CPU.
     pub missed: u64,
 }
 
@@ -112,7 +112,7 @@ impl Watch {
     /// [`Error::Load`] if the kernel refuses them, [`Error::Map`] if they cannot be attached.
     pub fn start(options: &Options, models: Models<'_>) -> Result<Watch, Error> {
         let config = configuration(options);
-        let known = attach::known();
+        let support = attach::hook_support();
         let mut open = open_object::<WatchSkelBuilder>()?;
         let rodata = open
             .maps
@@ -140,17 +140,17 @@ impl Watch {
             program.set_autoload(options.fair);
         }
         open.progs.fair_mark.set_autoload(options.marks.is_some());
-        known.choose(&mut open);
+        support.choose(&mut open);
         let mut skel = open.load().map_err(Error::Load)?;
         let bss = skel.maps.bss_data.as_deref_mut().ok_or_else(no_section)?;
         write_plain(&raw mut bss.model, models.tcp);
-        write_plain(&raw mut bss.wide_model, models.wide);
+        write_plain(&raw mut bss.extrapolation_model, models.extrapolation);
         write_plain(&raw mut bss.quic_model, models.quic);
         let qdisc = options
             .qdisc_packets
             .map(|packets| Qdisc::load(&skel, &config, packets))
             .transpose()?;
-        let hooks = Hooks::attach(&mut skel, known)?;
+        let hooks = Hooks::attach(&mut skel, support)?;
         Ok(Watch {
             table: Table::new(skel.maps.flows.as_fd(), config.flows)?,
             skel,
@@ -190,14 +190,14 @@ impl Watch {
         self.hooks.leave(&mut self.skel, has_queue)
     }
 
-    /// Gives the programs the number of flows that share the link.
+    /// Gives the programs the number of flows on the link.
     pub fn set_long_flows(&mut self, count: u32) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.link.long_flows = count;
         }
     }
 
-    /// Gives the programs the highest rate of the link lately, its mean rate over about a second, and the highest of
+    /// Gives the programs the highest recent rate of the link, its mean rate over about a second, and the highest of
     /// these in the last seconds; bytes per second.
     pub fn set_link_rate(&mut self, most: u64, mean: u64, recent: u64) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
@@ -230,14 +230,14 @@ impl Watch {
         from_bytes(&bytes).unwrap_or_default()
     }
 
-    /// Every flow in the table, with its place there.
-    pub fn flows(&self) -> impl Iterator<Item = (Place, tp_watch_flow)> + '_ {
+    /// Every flow in the table, with its slot.
+    pub fn flows(&self) -> impl Iterator<Item = (FlowSlot, tp_watch_flow)> + '_ {
         self.table.flows(self.link().taken)
     }
 
-    /// Forgets a flow, unless another one has taken its place.
-    pub fn forget(&self, place: Place) {
-        self.table.forget(place);
+    /// Forgets a flow, unless another one has taken its slot.
+    pub fn forget(&self, slot: FlowSlot) {
+        self.table.forget(slot);
     }
 
     /// The ring of rounds and intervals; `each` is called with the bytes of a structure of `abi.h`.
@@ -302,9 +302,9 @@ fn configuration(options: &Options) -> tp_watch_config {
         link_rate: options.link_rate,
         sojourns: options.flows_max.next_power_of_two(),
         flows: options.flows_max,
-        // Of eight ways each: at least four for each flow.
+        // A bucket has eight ways: at least four for each flow.
         buckets: options.flows_max.div_ceil(2).next_power_of_two(),
-        naps: options.naps.into(),
+        light_tracking: options.light_tracking.into(),
         processors: libbpf_rs::num_possible_cpus().map_or(u32::MAX, |count| count as u32),
         pad: 0,
         secrets: std::array::from_fn(|number| random.hash_one(number)),
@@ -317,7 +317,7 @@ pub struct Records<'a> {
 }
 
 impl Records<'_> {
-    /// Hands over the records that are in the ring.
+    /// Hands over the records in the ring.
     ///
     /// # Errors
     /// [`Error::Map`].

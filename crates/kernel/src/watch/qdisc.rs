@@ -110,7 +110,7 @@ fn share(open: &mut OpenQdiscSkel<'_>, watch: &WatchSkel<'_>) -> libbpf_rs::Resu
     let (ours, its) = (&mut open.maps, &watch.maps);
     for (map, shared) in [
         (&mut ours.flows, &its.flows),
-        (&mut ours.nursery, &its.nursery),
+        (&mut ours.candidates, &its.candidates),
         (&mut ours.handshakes, &its.handshakes),
         (&mut ours.quic_shakes, &its.quic_shakes),
         (&mut ours.flow_buckets, &its.flow_buckets),

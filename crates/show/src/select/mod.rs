@@ -12,6 +12,7 @@ mod tests;
 use serde_json::Value;
 
 use super::{
+    document::RENAMED,
     figure::{Figure, NONE, Unit, View},
     table,
 };
@@ -88,12 +89,17 @@ impl<L: Listed> Key<L> {
         name.into_iter().chain(items).chain(parts).collect()
     }
 
+    /// The column of this name, or of this former name.
+    ///
     /// # Errors
-    /// There is no column of this name; the message lists the columns.
+    /// There is none; the message lists the columns.
     fn named(word: &str) -> Result<Key<L>, Failure> {
+        let renamed = RENAMED.iter().find(|(_, old)| *old == word);
         let all = Key::all();
         let words: Vec<String> = all.iter().map(|key| key.word.clone()).collect();
-        all.into_iter().find(|key| key.word == word).ok_or_else(|| {
+        let is_meant =
+            |key: &Key<L>| key.word == word || renamed.is_some_and(|(new, _)| key.word == *new);
+        all.into_iter().find(is_meant).ok_or_else(|| {
             let known = words.join(", ");
             Failure::new(
                 Kind::Usage,

@@ -17,7 +17,7 @@ pub use share::{Lengths, Share};
 /// File of the watch's census, unless `--census-file` names another.
 const DEFAULT_CENSUS: &str = "/var/lib/tcpilot/census.db";
 
-/// The method that judges flows.
+/// The classifier of flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Classifier {
     /// Rules for the certain cases, trees for the others, and an honest unknown
@@ -44,13 +44,13 @@ pub struct WatchArgs {
     pub devices: Vec<String>,
     /// Judge the flows of a capture instead (pcap or pcapng, also gzipped; - for standard input), and print one report
     ///
-    /// It needs no privileges, and no BPF. The same programs judge that run in the kernel, at the times of the capture.
+    /// It needs no privileges, and no BPF. The kernel's programs judge here, too, at the times of the capture.
     /// Flows of both directions are listed. Since a capture has no queue, the column Queue is what round trips take beyond
     /// their least: the time in all queues of the path. With --for only the first seconds are read.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["devices", "once", "record", "rate_mbit", "census",
         "listen", "ipfix", "mark", "fair", "restore"])]
     pub read: Option<PathBuf>,
-    /// Method that judges the flows
+    /// Classifier of the flows
     #[arg(long, value_name = "NAME", default_value = "tcpilot")]
     pub classifier: Classifier,
     /// For scripts: each second a line of JSON for each flow, and one for the totals
@@ -126,10 +126,10 @@ pub struct WatchArgs {
     /// Another model, as `python -m tcplab.studies.watch train` writes it
     #[arg(long, value_name = "FILE")]
     pub model: Option<PathBuf>,
-    /// Another model for paths beyond those that --model learned from, as the same command writes it with --wide; with
-    /// --model alone there is none
-    #[arg(long, value_name = "FILE")]
-    pub wide_model: Option<PathBuf>,
+    /// Another extrapolation model, for paths beyond the range of --model, as the same command writes it with --wide;
+    /// with --model alone there is none
+    #[arg(long, value_name = "FILE", alias = "wide-model")]
+    pub extrapolation_model: Option<PathBuf>,
     /// Another model for QUIC, as the same command writes it with --quic
     #[arg(long, value_name = "FILE")]
     pub quic_model: Option<PathBuf>,
@@ -142,7 +142,7 @@ pub struct WatchArgs {
 }
 
 impl WatchArgs {
-    /// Whether UDP that is not QUIC has to be in the table: to be listed, queued, or marked.
+    /// Whether other UDP than QUIC has to be in the table: to be listed, queued, or marked.
     pub fn wants_udp(&self) -> bool {
         self.udp || self.fair.fair || self.mark.iter().any(|mark| mark.group == Group::Udp)
     }
@@ -163,7 +163,7 @@ pub enum Action {
     All,
 }
 
-/// The kind of qdisc that holds the queues.
+/// The kind of qdisc with the queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum QdiscChoice {
     /// bpf if the kernel has BPF qdiscs, else htb
@@ -181,13 +181,13 @@ pub struct FairArgs {
     #[arg(long)]
     pub fair: bool,
     /// With --fair: loss, delay, loss-delay, model and unknown share 4 times this many queues. Ants, mice,
-    /// data that nobody has answered, and delayed flows have one each
+    /// unreplied flows and delayed flows have one each
     #[arg(long, value_name = "K", default_value_t = 8, value_parser = clap::value_parser!(u16).range(2..=64))]
     pub queues: u16,
-    /// With --fair: kind of qdisc that holds the queues
+    /// With --fair: kind of qdisc with the queues
     #[arg(long, value_name = "KIND", default_value = "auto")]
     pub qdisc: QdiscChoice,
-    /// With --fair: allowed actions on flows that are above their share and share a queue
+    /// With --fair: allowed actions on flows above their share in a shared queue
     #[arg(long, value_name = "NAME", value_delimiter = ',', num_args = 1.., default_value = "all")]
     pub actions: Vec<Action>,
     /// With --fair: what has one share: `flow`, each flow; `source` or `destination`, all flows of an address

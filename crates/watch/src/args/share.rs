@@ -19,9 +19,9 @@ pub enum Share {
 /// Lengths of prefixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lengths {
-    /// Of IPv4, up to 32.
+    /// Length for IPv4, up to 32.
     pub ipv4: u8,
-    /// Of IPv6, up to 128.
+    /// Length for IPv6, up to 128.
     pub ipv6: u8,
 }
 

@@ -20,13 +20,13 @@ use tcpilot_kernel::{codel, host, try_lock};
 use tcpilot_netlink::tc::{CLSACT_INGRESS, Device as Tc, Qdisc, ROOT};
 use tcpilot_show::failure::{Failure, Kind};
 
-/// The handle of our qdisc, by which we recognize it.
+/// The handle that identifies our qdisc.
 pub const HANDLE: u32 = 0x07c2_0000;
 /// The priority of our filter at a clsact qdisc.
 pub const PRIORITY: u16 = 0x7c2;
 const FOLDER: &str = "/run/tcpilot";
-/// Kinds of qdisc that can be put back: they have no classes, and the kernel reports their parameters in the
-/// form in which it accepts them.
+/// Kinds of qdisc with a way back: they have no classes, and the kernel accepts their parameters as it reports
+/// them.
 const RESTORABLE: [&str; 9] = [
     "pfifo",
     "bfifo",
@@ -39,12 +39,12 @@ const RESTORABLE: [&str; 9] = [
     "tbf",
 ];
 
-/// A root qdisc that can be put back.
+/// A root qdisc with a way back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Root {
     /// The kernel's default, which returns when ours is deleted.
     Default,
-    /// A qdisc that somebody set.
+    /// A qdisc set by somebody.
     Explicit {
         /// Its kind.
         kind: String,
@@ -55,7 +55,7 @@ pub enum Root {
     },
 }
 
-/// The change that has to be undone.
+/// The change to be undone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Entry {
     ifindex: u32,
@@ -92,7 +92,7 @@ fn path_of(device: &str) -> PathBuf {
     Path::new(FOLDER).join(format!("fair-{netns}-{device}.json"))
 }
 
-/// Makes the folder of journals and locks. It refuses a folder that others may write to.
+/// Makes the folder of journals and locks. It refuses a folder writable by others.
 fn make_folder(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(folder)?;
@@ -199,7 +199,7 @@ impl Journal {
         })
     }
 
-    /// Notes that a clsact qdisc will be made.
+    /// Notes the coming clsact qdisc.
     pub fn note_clsact(&mut self) -> io::Result<()> {
         self.entry.clsact = true;
         write(&self.path, &self.entry)
@@ -338,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_journal_that_cannot_be_written_anew_is_what_it_was() {
+    fn a_failed_journal_rewrite_keeps_the_old_one() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("fair-1-eth0.json");
         let entry = Entry {
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_is_for_its_owner_only_and_one_that_others_may_write_is_refused() {
+    fn a_folder_writable_by_others_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("run");
         make_folder(&folder).unwrap();

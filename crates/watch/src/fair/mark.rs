@@ -33,7 +33,7 @@ pub struct Marker {
 }
 
 impl Marker {
-    /// Attaches the program, or attaches it anew if the device vanished and is back.
+    /// Attaches the program, again if the device vanished and is back.
     ///
     /// # Errors
     /// The device is there, and the kernel refuses the program.

@@ -33,17 +33,17 @@ use crate::{
     link::Device,
 };
 
-/// Interval at which orders are renewed; it is longer if there are more than `MANY` flows.
+/// Interval between renewals of orders; it is longer if there are more than `MANY` flows.
 const EVERY: Duration = Duration::from_millis(250);
 const EVERY_WITH_MANY: Duration = Duration::from_secs(2);
 const MANY: usize = 10_000;
-/// Time without a sign of life after which the programs take no action.
+/// Time without a heartbeat until the programs take no action.
 const ALIVE: Duration = Duration::from_secs(6);
-/// The most that all queues together hold, as time on the link.
+/// Capacity of all queues together, as time on the link.
 const HELD_S: f64 = 0.1;
 const PACKET: u32 = 1514;
 const LEAST_PACKETS: u32 = 8;
-/// Length of the queues that many flows use at the same moment, most of all when flows start.
+/// Length of the queues used by many flows at once, most of all when flows start.
 const LEAST_PACKETS_OF_MANY: u32 = 64;
 
 /// The parameters of a class and its queue as they were last set: the turn in bytes, the length in packets.
@@ -74,7 +74,7 @@ pub struct Fair {
     next: Instant,
 }
 
-/// `--restore`: puts back the qdisc that a killed process replaced.
+/// `--restore`: puts back the qdisc replaced by a killed process.
 ///
 /// # Errors
 /// Those of `journal::restore`, or standard input cannot be read.

@@ -12,7 +12,7 @@ use crate::fair::queues::{Queues, Wait, level};
 use crate::fair::sharers::Sharers;
 use tcpilot_abi::{
     TP_FAIR_ANTS, TP_FAIR_DELAY, TP_FAIR_DROP, TP_FAIR_FIRST, TP_FAIR_MICE, TP_FAIR_NONE,
-    TP_FAIR_POLICE, TP_FAIR_SLOW, TP_FAIR_STRANGERS, TP_FAIR_WINDOW, TP_FLOW_CLOSED,
+    TP_FAIR_POLICE, TP_FAIR_SLOW, TP_FAIR_UNREPLIED, TP_FAIR_WINDOW, TP_FLOW_CLOSED,
     TP_FLOW_WINDOW, TP_REASON_NEW, tp_fair_order, tp_watch_flow, tp_watch_key,
 };
 use tcpilot_kernel::watch::{Watch, left_bytes};
@@ -28,7 +28,7 @@ const IDLE_NS: u64 = 3_000_000_000;
 const CONTENT_US: u64 = 2_000;
 /// A flow that pressed within this time still wants more: it may be recovering from a loss.
 const CONTENT_AFTER: Duration = Duration::from_secs(2);
-/// The part of the link's rate that must be in use before the programs act on any flow.
+/// The share of the link's rate in use from which on the programs act on flows.
 const SATURATED: f64 = 0.85;
 /// The least share per round trip: a smaller one cannot be distinguished from a burst.
 const LEAST_SHARE_BYTES: u32 = 4 * 1514;
@@ -37,9 +37,9 @@ const MOUSE_FACTOR: u32 = 2;
 const MOUSE_BYTES: u32 = 32 * 1514;
 
 /// The state of a flow.
-struct Known {
+struct OrderedFlow {
     key: tp_watch_key,
-    /// The number of the flow, or of the subscriber, that has the share.
+    /// The number of the share's owner: a flow, or a subscriber.
     sharer: u32,
     group: Group,
     bytes: u64,
@@ -51,7 +51,7 @@ struct Known {
     rtt_us: u32,
     /// Its last round trip; 0 if it is not known.
     last_rtt_us: u32,
-    /// Of its receiver's window, if that is known.
+    /// Scale of its receiver's window, if known.
     window_scale: Option<u8>,
     pressed: Option<Instant>,
     /// Seen for the first time, so its rate is not known.
@@ -60,7 +60,7 @@ struct Known {
     order: tp_fair_order,
 }
 
-impl Known {
+impl OrderedFlow {
     fn is_udp(&self) -> bool {
         self.key.protocol == Protocol::Udp.number()
     }
@@ -71,7 +71,7 @@ impl Known {
     }
 }
 
-/// The flows that share one share.
+/// The flows with one share.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sharer {
     flows: u32,
@@ -82,13 +82,13 @@ struct Sharer {
     grows: bool,
 }
 
-/// Orders, and the states that they follow from.
+/// Orders, and the states behind them.
 pub struct Orders {
     allowed: Vec<Action>,
     classifier: Classifier,
-    known: HashMap<u32, Known>,
+    known: HashMap<u32, OrderedFlow>,
     numbers: Sharers,
-    /// By number, those that send.
+    /// By number, only senders.
     sharers: HashMap<u32, Sharer>,
     /// The queue of each flow.
     pub queues: Queues,
@@ -115,7 +115,7 @@ impl Orders {
         }
     }
 
-    /// Flows that have an order.
+    /// Flows with an order.
     pub fn len(&self) -> usize {
         self.known.len()
     }
@@ -131,7 +131,7 @@ impl Orders {
 
     /// The minor numbers of all classes.
     pub fn minors(&self) -> impl Iterator<Item = u16> + use<> {
-        let fixed = [TP_FAIR_ANTS, TP_FAIR_MICE, TP_FAIR_STRANGERS, TP_FAIR_SLOW];
+        let fixed = [TP_FAIR_ANTS, TP_FAIR_MICE, TP_FAIR_UNREPLIED, TP_FAIR_SLOW];
         let dealt = (0..self.queues.count()).map(|i| TP_FAIR_FIRST + i as u32);
         fixed.into_iter().chain(dealt).map(|minor| minor as u16)
     }
@@ -149,12 +149,12 @@ impl Orders {
     /// The weight of a class, in sharers: a sharer weighs 1.
     pub fn weight(&self, minor: u16) -> f64 {
         let are_flows = self.numbers.are_flows();
-        let delayed = |ids: &mut dyn Iterator<Item = &Known>| {
+        let delayed = |ids: &mut dyn Iterator<Item = &OrderedFlow>| {
             let sharers = ids.filter(|k| k.delayed).map(|k| k.sharer);
             sharers.collect::<HashSet<_>>().len()
         };
         let count = match u32::from(minor) {
-            TP_FAIR_ANTS | TP_FAIR_STRANGERS => 1,
+            TP_FAIR_ANTS | TP_FAIR_UNREPLIED => 1,
             TP_FAIR_MICE if are_flows => self.flows_of(Group::Mouse).max(1),
             TP_FAIR_MICE => 1, // flows too new for an order
             TP_FAIR_SLOW => delayed(&mut self.known.values()).max(1),
@@ -168,7 +168,7 @@ impl Orders {
         count as f64
     }
 
-    /// Flows, or subscribers, that send.
+    /// Sending flows, or subscribers.
     pub fn sharers(&self) -> usize {
         self.sharers.len()
     }
@@ -236,7 +236,7 @@ impl Orders {
             let state =
                 (u32::from(known.order.action) == TP_FAIR_DELAY).then(|| watch.fair_state(&key));
             let delayed = state.flatten().is_some_and(|s| s.hold > 0);
-            self.known.insert(flow.id, Known { delayed, ..known });
+            self.known.insert(flow.id, OrderedFlow { delayed, ..known });
         }
         for gone in before.values() {
             watch.take_order(&gone.key);
@@ -251,11 +251,11 @@ impl Orders {
         &self,
         (key, sharer): (tp_watch_key, u32),
         flow: &tp_watch_flow,
-        before: Option<Known>,
+        before: Option<OrderedFlow>,
         passed_s: f64,
-    ) -> Known {
+    ) -> OrderedFlow {
         let group = self.group(flow);
-        let fresh = Known {
+        let fresh = OrderedFlow {
             key,
             sharer,
             group,
@@ -297,7 +297,7 @@ impl Orders {
             Group::Ant => Group::Unknown,
             other => other,
         };
-        Known {
+        OrderedFlow {
             rate,
             group,
             pressed: if sojourn_us < CONTENT_US {
@@ -377,12 +377,12 @@ impl Orders {
     }
 
     /// The flows among which its share is divided, itself included.
-    fn flows_that_share(&self, known: &Known) -> u32 {
+    fn flows_that_share(&self, known: &OrderedFlow) -> u32 {
         let flows = self.sharers.get(&known.sharer).map_or(1, |s| s.flows);
         flows.max(1)
     }
 
-    fn add_action(&self, order: &mut tp_fair_order, known: &Known) {
+    fn add_action(&self, order: &mut tp_fair_order, known: &OrderedFlow) {
         let action = match known.group {
             Group::Udp if self.allows(Action::Drop) => TP_FAIR_POLICE,
             Group::Loss | Group::LossDelay | Group::Unknown | Group::Mouse

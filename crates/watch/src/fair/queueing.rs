@@ -3,7 +3,7 @@
 use std::io;
 
 use tcpilot_abi::{
-    TP_FAIR_ANTS, TP_FAIR_FIRST, TP_FAIR_MICE, TP_FAIR_SLOW, TP_FAIR_STRANGERS, TP_FAIR_TOP,
+    TP_FAIR_ANTS, TP_FAIR_FIRST, TP_FAIR_MICE, TP_FAIR_SLOW, TP_FAIR_TOP, TP_FAIR_UNREPLIED,
 };
 use tcpilot_kernel::{
     Error,
@@ -206,7 +206,7 @@ fn put_class(tc: &Tc, minor: u16, set: Set, rate: Option<f64>) -> io::Result<()>
         priority: u32::from(!(is_ants && rate.is_some())),
     })?;
     let number = match u32::from(minor) {
-        TP_FAIR_ANTS | TP_FAIR_MICE | TP_FAIR_STRANGERS | TP_FAIR_SLOW => minor.into(),
+        TP_FAIR_ANTS | TP_FAIR_MICE | TP_FAIR_UNREPLIED | TP_FAIR_SLOW => minor.into(),
         first => first - TP_FAIR_FIRST + 16,
     };
     tc.put_fifo(id, (0x7d00 + number) << 16, set.packets)

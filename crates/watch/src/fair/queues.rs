@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn each_flow_has_its_own_queue_while_there_are_enough() {
+    fn flows_have_own_queues_while_enough_exist() {
         let places = Queues::new(8).deal(&flows(&[1, 1, 2, 3, 3, 3]));
         let mut used: Vec<usize> = places.into_values().collect();
         used.sort_unstable();
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_is_alone_takes_its_queue_along() {
+    fn a_lone_flow_takes_its_queue_along() {
         let mut queues = Queues::new(8);
         let before = queues.deal(&flows(&[1, 1, 2]));
         let after = queues.deal(&flows(&[1, 3, 2]));
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_border_moves_no_more_flows_than_it_must() {
+    fn borders_move_as_few_flows_as_possible() {
         let mut queues = Queues::new(4);
         queues.deal(&flows(&[1, 1, 1, 1, 2, 2, 2, 2]));
         queues.deal(&flows(&[1, 1, 1, 1, 2, 2, 2, 2, 2]));
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_less_than_an_equal_part_leaves_the_rest() {
+    fn unused_parts_of_shares_go_to_others() {
         assert_eq!(
             level(100.0, &[(10.0, true), (50.0, false), (40.0, false)]),
             45.0
@@ -354,7 +354,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_flow_is_seated_with_its_own_group_only(
+        fn queues_never_mix_groups(
             rounds in prop::collection::vec(prop::collection::vec(0u8..5, 0..80), 1..6),
             count in 5usize..40,
         ) {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tcpilot_abi::{
     TP_FAIR_ANTS, TP_FAIR_DELAY, TP_FAIR_DROP, TP_FAIR_FIRST, TP_FAIR_MICE, TP_FAIR_POLICE,
-    TP_FAIR_SLOW, TP_FAIR_STRANGERS, TP_FAIR_WINDOW, tp_fair_counts,
+    TP_FAIR_SLOW, TP_FAIR_UNREPLIED, TP_FAIR_WINDOW, tp_fair_counts,
 };
 use tcpilot_kernel::watch::Watch;
 use tcpilot_netlink::tc::ClassStats;
@@ -22,23 +22,23 @@ figures! {
     /// A group's queues, or those of nobody's group.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
     pub QueuesView {
-        /// The group. `strangers` and `slow` have queues, too.
+        /// The group. `unreplied` and `slow` have queues, too.
         group: &'static str, "Queues of";
         /// Number of its flows.
         flows: usize, "Flows";
         /// Number of its queues.
         queues: usize, "Queues";
-        /// Packets that left since the start.
+        /// Packets sent since the start.
         packets: u64, Packets, "Packets";
-        /// Bytes that left since the start.
+        /// Bytes sent since the start.
         bytes: u64, Bytes;
-        /// Packets that wait.
+        /// Waiting packets.
         backlog: u64, Packets, "Waiting";
         /// Packets for which there was no room.
         overflows: u64, Packets, "Overflows";
         /// Packets dropped because their flow was above its share.
         dropped: u64, Packets, "Dropped";
-        /// Packets that waited in the slow queue.
+        /// Packets through the slow queue.
         delayed: u64, Packets, "Delayed";
         /// Acknowledgements whose window was shrunk.
         shrunk: u64, "Shrunk";
@@ -49,21 +49,21 @@ figures! {
     /// All queues.
     #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
     pub FairView {
-        /// The qdisc that holds the queues: `htb` or `bpf`.
+        /// The qdisc with the queues: `htb` or `bpf`.
         qdisc: &'static str;
         /// Number of all queues.
         queues: usize;
-        /// Rate that each flow may send at, or with `--share` all flows of a subscriber together.
+        /// Allowed rate of each flow, or with `--share` of all flows of a subscriber together.
         share_rate: u64, BytesPerSecond;
-        /// Flows that send, or with `--share` subscribers.
+        /// Sending flows, or with `--share` subscribers.
         sharers: usize;
         /// How often a flow changed its queue.
         moves: u64;
-        /// Packets that were put into a queue.
+        /// Packets put into a queue.
         classified: u64, Packets;
-        /// Data packets of flows that had no order yet.
+        /// Data packets of flows without an order yet.
         without_order: u64, Packets;
-        /// Mean time that tcpilot's programs in the qdisc take for a packet; `null` unless
+        /// Mean time of tcpilot's programs in the qdisc for a packet; `null` unless
         /// `kernel.bpf_stats_enabled` is 1.
         classifier_ns: Option<u64>, Nanoseconds;
         /// The queues of each group.
@@ -134,7 +134,7 @@ pub fn view(orders: &Orders, watch: &Watch, queueing: Queueing, stats: &[ClassSt
         queues += view.queues;
         groups.push(view);
     }
-    for (word, minor) in [("strangers", TP_FAIR_STRANGERS), ("slow", TP_FAIR_SLOW)] {
+    for (word, minor) in [("unreplied", TP_FAIR_UNREPLIED), ("slow", TP_FAIR_SLOW)] {
         let mut view = QueuesView {
             group: word,
             ..QueuesView::default()

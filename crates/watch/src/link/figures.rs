@@ -49,7 +49,7 @@ figures! {
         group_confidence: Option<f64>, Share;
         /// Rate of the bytes below, over the last second; in a report, over its life.
         rate: u64, BytesPerSecond, "Rate";
-        /// Bytes that entered the queue since the flow was first seen, less those that it dropped.
+        /// Bytes into the queue since the flow was first seen, without dropped ones.
         bytes: u64, Bytes;
         /// Packets likewise, modulo 2³².
         packets: u32, Packets;
@@ -61,15 +61,16 @@ figures! {
         handshake: bool;
         /// Whether the spin bit of QUIC shows the rounds; if not, the handshake and the queue do. `null`: not QUIC.
         spin: Option<bool>;
-        /// Whether it naps: its group is settled, so its rounds are not measured for a while, and only counts go on.
-        naps: bool;
+        /// Whether it is tracked lightly: its group is settled, so for a while its packets are counted, but its rounds
+        /// are not measured.
+        light_tracking: bool;
         /// Mean time of a packet in the queue, over the last second; in a report, over the flow's life.
         queue_us: Option<u32>, Microseconds, "Queue";
         /// Packets dropped by the queue since the flow was first seen, as the kernel reports them.
         drops: u32, Packets, "Drops";
         /// Time since the flow was first seen.
         age_s: f64, Seconds, "Age";
-        /// Rounds of the flow that were seen; a round lasts about a round trip.
+        /// Observed rounds of the flow; a round lasts about a round trip.
         rounds: u32;
         /// Why the flow is in this group.
         why: &'static str, "Why";
@@ -90,7 +91,7 @@ figures! {
         rate: u64, BytesPerSecond, "Rate";
         /// Its part of the rate of all groups.
         share: f64, Share, "Share";
-        /// Packets of these flows that the queue dropped.
+        /// Packets of these flows dropped by the queue.
         drops: u64, Packets, "Drops";
     }
 }
@@ -119,7 +120,7 @@ impl FlowView {
             min_rtt_us: Some(40_000),
             handshake: true,
             spin: None,
-            naps: false,
+            light_tracking: false,
             queue_us: None,
             drops: 0,
             age_s: 1.5,

@@ -256,8 +256,8 @@ class Naps:
         for line in lines:
             if line.startswith("{"):
                 found = json.loads(line)
-                self.seen += "naps" in found
-                self.napping += bool(found.get("naps"))
+                self.seen += "light_tracking" in found
+                self.napping += bool(found.get("light_tracking"))
 
     def forget(self) -> None:
         """All lines so far."""

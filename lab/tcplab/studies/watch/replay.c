@@ -4,7 +4,7 @@
 #include "abi/abi.h"
 #include "core/watch/p4air.h"
 #include "core/watch/shape.h"
-#include "core/watch/nap.h"
+#include "core/watch/light_tracking.h"
 
 /* The features after each round: count rows of TP_FEATURES. */
 void replay_features(const struct tp_round *rounds, __u32 count, __s32 *features)
@@ -17,49 +17,53 @@ void replay_features(const struct tp_round *rounds, __u32 count, __s32 *features
 	}
 }
 
-/* A flow that naps, as bpf/watch/clock.h lets it. */
-struct nap {
-	__u32 us; /* that are left of it; 0: the flow is awake */
-	__u32 napped_us;
+/* Light tracking of a flow, as bpf/watch/clock.h does it. */
+struct light {
+	__u32 us; /* its duration; 0: the flow's rounds are measured */
+	__u32 light_us;
 	__u32 lost_us; /* when it ended the last loss in it */
 	__u32 has_lost;
 };
 
-/* A round passes in a nap. */
-static void nap_on(struct nap *nap, struct tp_shape *shape, const struct tp_round *r)
+/* A round passes in light tracking. */
+static void round_passes(struct light *light, struct tp_shape *shape, const struct tp_round *r)
 {
-	nap->napped_us += r->duration_us;
+	light->light_us += r->duration_us;
 	if (tp_has_loss(r)) {
-		nap->has_lost = 1;
-		nap->lost_us = nap->napped_us;
+		light->has_lost = 1;
+		light->lost_us = light->light_us;
 	}
-	if (nap->napped_us < nap->us)
+	if (light->light_us < light->us)
 		return;
-	tp_shape_wakes(shape, nap->napped_us, r->rtt_us, nap->has_lost,
-		       nap->napped_us - nap->lost_us);
-	*nap = (struct nap){0};
+	tp_shape_resumes(shape, light->light_us, r->rtt_us, light->has_lost,
+			 light->light_us - light->lost_us);
+	*light = (struct light){0};
 }
 
-/* The verdict after each round.  wide: the model for paths beyond the other's.  naps: settled flows
- * nap. */
+/* The verdict after each round.  extrapolation: the model for paths beyond the other's range.
+ * is_light: settled flows are tracked lightly. */
 void replay_verdicts(const struct tp_round *rounds, __u32 count, const struct tp_model *model,
-		     const struct tp_model *wide, __u32 naps, struct tp_verdict *verdicts)
+		     const struct tp_model *extrapolation, __u32 is_light,
+		     struct tp_verdict *verdicts)
 {
 	struct tp_scratch scratch;
 	struct tp_verdict verdict = {.name = TP_NO_CLASS};
 	struct tp_shape shape = {0};
-	struct nap nap = {0};
+	struct light light = {0};
 
 	for (__u32 i = 0; i < count; i++) {
-		if (nap.us) {
-			nap_on(&nap, &shape, &rounds[i]);
+		if (light.us) {
+			round_passes(&light, &shape, &rounds[i]);
 		} else {
-			int is_wide = tp_is_wide(model, wide, &rounds[i]);
+			const struct tp_model *chosen = model;
+
+			if (tp_is_extrapolated(model, extrapolation, &rounds[i]))
+				chosen = extrapolation;
 
 			tp_shape_round(&shape, &rounds[i]);
-			tp_classify(&verdict, &shape, &rounds[i], is_wide ? wide : model, &scratch);
-			if (naps && tp_may_nap(&verdict, &shape, &rounds[i]))
-				nap.us = tp_nap_us(&shape, &rounds[i]);
+			tp_classify(&verdict, &shape, &rounds[i], chosen, &scratch);
+			if (is_light && tp_may_track_lightly(&verdict, &shape, &rounds[i]))
+				light.us = tp_light_us(&shape, &rounds[i]);
 		}
 		verdicts[i] = verdict;
 	}

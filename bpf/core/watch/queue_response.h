@@ -1,49 +1,50 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * answer.h - a flow's answer when the others make the queue longer or shorter.
+ * queue_response.h - a flow's response when the others make the queue longer or shorter.
  *
  * If a queue grows while the flow's own window shrinks, others filled it, and the flow gave
  * way: only an algorithm that reacts to delay does that without a loss.  If a flow keeps
  * its rate, whatever the queue does, its window does not limit it at all: its application,
  * or a bound on its pacing, does.  In somebody else's queue both have a few packets
- * waiting, so that alone says nothing.
+ * waiting, so that alone is no sign.
  */
-#ifndef TCPILOT_ANSWER_H
-#define TCPILOT_ANSWER_H
+#ifndef TCPILOT_QUEUE_RESPONSE_H
+#define TCPILOT_QUEUE_RESPONSE_H
 
 #include "../../abi/watch.h"
 #include "../num.h"
 
-#define TP_ANSWER_ROUNDS 8	  /* rounds between the two that are compared */
-#define TP_ANSWERS_MOST (12 * 16) /* fading by one a round, they last for 96 rounds */
-#define TP_ANSWERS_ENOUGH (6 * 16)
+#define TP_QUEUE_RESPONSE_ROUNDS 8	 /* between the two compared rounds */
+#define TP_QUEUE_RESPONSES_MAX (12 * 16) /* fading by one a round, they last for 96 rounds */
+#define TP_QUEUE_RESPONSES_ENOUGH (6 * 16)
 #define TP_JUST_PAUSED 2800 /* of 65536: s->idle for eight rounds after a pause */
 #define TP_STEADY_ROUNDS 24
 #define TP_RATE_SHIFT 3
 
 /* If the queue has grown by an eighth of the path's round trip: did the window shrink? */
-TP_INLINE void tp_shape_answer(struct tp_shape *s, const struct tp_round *r, __u32 window)
+TP_INLINE void tp_shape_queue_response(struct tp_shape *s, const struct tp_round *r, __u32 window)
 {
-	__u32 i = (s->rounds - TP_ANSWER_ROUNDS) & (TP_SHAPE_ROUNDS - 1);
+	__u32 i = (s->rounds - TP_QUEUE_RESPONSE_ROUNDS) & (TP_SHAPE_ROUNDS - 1);
 	__u32 then = s->window[i], queue = s->queue[i];
 
-	s->answers -= s->answers > 0;
+	s->queue_responses -= s->queue_responses > 0;
 	/* A pause makes the window shrink, too, while others fill the queue. */
 	if (s->idle >= TP_JUST_PAUSED) {
-		s->answers = 0;
+		s->queue_responses = 0;
 		return;
 	}
-	if (s->rounds < TP_ANSWER_ROUNDS || !then || s->since_loss < TP_ANSWER_ROUNDS + 2)
+	if (s->rounds < TP_QUEUE_RESPONSE_ROUNDS || !then ||
+	    s->since_loss < TP_QUEUE_RESPONSE_ROUNDS + 2)
 		return;
 	if (r->sojourn_mean_us < queue + tp_max(r->min_rtt_us / 8, 1000))
 		return;
 	if (window + tp_max(then / 16, 16) <= then)
-		s->answers = tp_min(s->answers + 16, TP_ANSWERS_MOST);
+		s->queue_responses = tp_min(s->queue_responses + 16, TP_QUEUE_RESPONSES_MAX);
 	else if (window >= then)
-		s->answers -= tp_min(s->answers, 16);
+		s->queue_responses -= tp_min(s->queue_responses, 16);
 }
 
-/* Whether the rate of a round is that of those before: within an eighth, or within a packet
+/* Whether the rate of a round is as in the rounds before: within an eighth, or within a packet
  * and a half, since the ends of a round cut packets off. */
 TP_INLINE int tp_is_steady(const struct tp_shape *s, const struct tp_round *r)
 {

@@ -1,7 +1,7 @@
-//! Settled flows nap: their rounds are measured now and then (`bpf/core/watch/nap.h`).
+//! Light tracking: rounds of settled flows are measured now and then (`bpf/core/watch/light_tracking.h`).
 
 use tcpilot_abi::{TP_GROUP_DELAY, TP_GROUP_LOSS};
-use tcpilot_core::watch::{may_nap, nap_us, shape_wakes};
+use tcpilot_core::watch::{light_us, may_track_lightly, shape_resumes};
 
 use crate::flow::Flow;
 
@@ -21,8 +21,8 @@ fn yield_to(flow: &mut Flow, rounds: u32) {
     }
 }
 
-fn is_nap_due(flow: &Flow) -> bool {
-    may_nap(&flow.verdict, &flow.shape, &flow.round) != 0
+fn is_due(flow: &Flow) -> bool {
+    may_track_lightly(&flow.verdict, &flow.shape, &flow.round) != 0
 }
 
 /// A flow that was in its group for long.
@@ -34,11 +34,11 @@ fn settled() -> Flow {
     flow
 }
 
-/// Naps for so many rounds, and lost packets so many rounds before its end.
-fn nap(flow: &mut Flow, rounds: u32, lost: Option<u32>) {
+/// Light tracking for so many rounds, with a loss so many rounds before its end.
+fn track_lightly(flow: &mut Flow, rounds: u32, lost: Option<u32>) {
     let rtt_us = flow.round.rtt_us;
     let lost_us = lost.map(|rounds| rounds * rtt_us);
-    shape_wakes(
+    shape_resumes(
         &mut flow.shape,
         rounds * rtt_us,
         rtt_us,
@@ -48,97 +48,94 @@ fn nap(flow: &mut Flow, rounds: u32, lost: Option<u32>) {
 }
 
 #[test]
-fn a_flow_naps_once_its_group_and_name_are_settled() {
+fn light_tracking_waits_for_group_and_name() {
     let mut flow = Flow::new();
     flow.start();
     let mut before = 0;
-    while !is_nap_due(&flow) {
+    while !is_due(&flow) {
         fill(&mut flow, 1);
         before += 1;
     }
     assert!((64..100).contains(&before), "{before}");
     flow.verdict.confidence = 127;
-    assert!(
-        !is_nap_due(&flow),
-        "its name has less than half of the votes"
-    );
+    assert!(!is_due(&flow), "its name has less than half of the votes");
     let entered = flow.verdict.since_round;
     flow.verdict.since_round = flow.round.number.wrapping_sub(512);
-    assert!(
-        is_nap_due(&flow),
-        "a name that is so late is not waited for"
-    );
+    assert!(is_due(&flow), "a name that is so late is not waited for");
     flow.verdict.since_round = entered;
     flow.verdict.confidence = 128;
-    assert!(is_nap_due(&flow));
+    assert!(is_due(&flow));
     flow.verdict.group_confidence = 191;
-    assert!(!is_nap_due(&flow), "its group has less than three quarters");
-    nap(&mut flow, 100, None);
+    assert!(!is_due(&flow), "its group has less than three quarters");
+    track_lightly(&mut flow, 100, None);
     fill(&mut flow, 40);
-    for (confidence, naps) in [(169, false), (170, true)] {
+    for (confidence, expected) in [(169, false), (170, true)] {
         flow.verdict.group_confidence = confidence;
         assert_eq!(
-            is_nap_due(&flow),
-            naps,
-            "two thirds are enough for one that napped before"
+            is_due(&flow),
+            expected,
+            "two thirds are enough after the first time"
         );
     }
 }
 
 #[test]
-fn no_nap_begins_while_a_loss_is_repaired() {
+fn light_tracking_waits_for_loss_recovery() {
     let mut flow = settled();
     flow.round(150, 90_000, 1);
-    assert!(!is_nap_due(&flow));
+    assert!(!is_due(&flow));
     fill(&mut flow, 5);
-    assert!(is_nap_due(&flow));
+    assert!(is_due(&flow));
 }
 
 #[test]
-fn a_nap_is_as_long_as_the_flow_was_measured() {
+fn light_tracking_lasts_as_long_as_full_tracking() {
     let mut flow = settled();
     let rtt_us = flow.round.rtt_us;
-    assert_eq!(nap_us(&flow.shape, &flow.round), flow.shape.rounds * rtt_us);
+    assert_eq!(
+        light_us(&flow.shape, &flow.round),
+        flow.shape.rounds * rtt_us
+    );
     fill(&mut flow, 1000);
     assert_eq!(
-        nap_us(&flow.shape, &flow.round),
+        light_us(&flow.shape, &flow.round),
         60_000_000,
         "at most a minute"
     );
 }
 
 #[test]
-fn a_flow_is_awake_for_forty_rounds_between_two_naps() {
+fn forty_rounds_are_measured_between_two_times() {
     let mut flow = settled();
-    nap(&mut flow, 100, None);
-    let mut awake = 0;
-    while !is_nap_due(&flow) {
+    track_lightly(&mut flow, 100, None);
+    let mut measured = 0;
+    while !is_due(&flow) {
         fill(&mut flow, 1);
-        awake += 1;
+        measured += 1;
     }
-    assert_eq!(awake, 40);
+    assert_eq!(measured, 40);
     assert_eq!(flow.group(), TP_GROUP_LOSS);
 }
 
 #[test]
-fn the_epoch_goes_on_in_a_nap_unless_there_was_a_loss() {
+fn epochs_continue_through_light_tracking_without_a_loss() {
     let mut flow = settled();
     let before = flow.shape.since_loss;
     let losses = flow.shape.losses;
-    nap(&mut flow, 50, None);
+    track_lightly(&mut flow, 50, None);
     fill(&mut flow, 1);
     assert_eq!(flow.features()[SINCE_LOSS], before as i32 + 51);
     assert_eq!(flow.shape.losses, losses);
-    nap(&mut flow, 50, Some(20));
+    track_lightly(&mut flow, 50, Some(20));
     fill(&mut flow, 1);
     assert_eq!(flow.features()[SINCE_LOSS], 20 + 3 + 1);
     assert_eq!(flow.shape.losses, losses + 1);
 }
 
 #[test]
-fn the_step_across_a_nap_is_no_growth() {
+fn a_step_across_light_tracking_is_no_growth() {
     let (mut without, mut with) = (settled(), settled());
-    nap(&mut with, 100, None);
+    track_lightly(&mut with, 100, None);
     for flow in [&mut without, &mut with] {
         flow.round(50, 90_000, 0);
     }
@@ -148,9 +145,9 @@ fn the_step_across_a_nap_is_no_growth() {
 }
 
 #[test]
-fn a_flow_that_changes_in_a_nap_is_found_after_it() {
+fn a_change_is_found_after_light_tracking() {
     let mut flow = settled();
-    nap(&mut flow, 400, None);
+    track_lightly(&mut flow, 400, None);
     yield_to(&mut flow, 16);
     assert_eq!(
         flow.group(),
@@ -162,7 +159,7 @@ fn a_flow_that_changes_in_a_nap_is_found_after_it() {
         yield_to(&mut flow, 1);
         rounds += 1;
         assert!(rounds < 200);
-        assert!(!is_nap_due(&flow) || flow.group() == TP_GROUP_LOSS && rounds == 40);
+        assert!(!is_due(&flow) || flow.group() == TP_GROUP_LOSS && rounds == 40);
     }
     assert!(rounds < 60, "{rounds}");
 }

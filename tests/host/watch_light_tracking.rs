@@ -1,4 +1,4 @@
-//! `tcpilot watch`: a flow whose group is settled naps, and is not lost sight of.
+//! `tcpilot watch`: light tracking of a flow whose group is settled.
 
 use std::{collections::HashMap, fs, process::Stdio};
 
@@ -37,47 +37,47 @@ fn number(flow: &Value, key: &str) -> u64 {
     flow[key].as_u64().unwrap_or_default()
 }
 
-/// Waits until the flow naps, or is awake again.
-fn until_naps(watching: &Watching, to: &str, naps: bool) -> Value {
-    let what = if naps { "it naps" } else { "it wakes" };
-    watching.until(what, |look| {
+/// Waits until light tracking of the flow begins, or ends.
+fn until_light(watching: &Watching, to: &str, is_light: bool) -> Value {
+    let what = format!("light tracking: {is_light}");
+    watching.until(&what, |look| {
         let flow = look.to(to)?;
-        (flow["naps"] == naps).then(|| flow.clone())
+        (flow["light_tracking"] == is_light).then(|| flow.clone())
     })
 }
 
 #[test]
-fn a_settled_flow_naps_and_wakes_and_its_counts_go_on() {
+fn light_tracking_keeps_counts_and_ends() {
     let lab = Lab::new();
     let sender = sender_behind(&lab);
-    // An eighth of a second of queue: rounds are so long that several looks fall into a nap.
+    // An eighth of a second of queue: rounds are so long that several looks fall into light tracking.
     lab.net
         .shape(Shape::Of("tbf rate 5mbit burst 3kb limit 80000"));
     let watching = watch(&lab, &[]);
     let to = format!("{FAR}:{PORT}");
     let _client = send(&sender, "--cc reno");
-    let asleep = until_naps(&watching, &to, true);
-    assert_eq!(asleep["group"], "loss");
-    // In one nap: no round, but bytes, the round trip and the time in the queue are those of now.
-    let mut since = asleep.clone();
-    watching.until("counts go on in a nap", |look| {
+    let light = until_light(&watching, &to, true);
+    assert_eq!(light["group"], "loss");
+    // Meanwhile: no round, but bytes, the round trip and the time in the queue are those of now.
+    let mut since = light.clone();
+    watching.until("counts go on", |look| {
         let flow = look.to(&to)?;
-        if flow["naps"] != true || flow["rounds"] != since["rounds"] {
-            since = flow.clone(); // another nap, or none
+        if flow["light_tracking"] != true || flow["rounds"] != since["rounds"] {
+            since = flow.clone(); // it ended, or began again
             return None;
         }
         let more = number(flow, "bytes") > number(&since, "bytes") + 300_000;
         let measured = number(flow, "queue_us") > 50_000 && number(flow, "rtt_us") > 50_000;
         (more && measured).then_some(())
     });
-    let awake = until_naps(&watching, &to, false);
-    assert!(number(&awake, "rounds") > number(&asleep, "rounds") + 30);
-    assert_eq!(awake["group"], "loss");
-    until_naps(&watching, &to, true);
+    let full = until_light(&watching, &to, false);
+    assert!(number(&full, "rounds") > number(&light, "rounds") + 30);
+    assert_eq!(full["group"], "loss");
+    until_light(&watching, &to, true);
 }
 
 #[test]
-fn losses_in_a_nap_are_counted() {
+fn losses_in_light_tracking_are_counted() {
     let lab = Lab::new();
     let sender = sender_behind(&lab);
     lab.net
@@ -85,16 +85,16 @@ fn losses_in_a_nap_are_counted() {
     let watching = watch(&lab, &[]);
     // Two flows of cubic lose every few seconds.
     let _client = send(&sender, "--parallel 2 --cc cubic");
-    // Drops between two looks in one nap, by the flow's number.
+    // Drops between two looks, both in one period of light tracking, by the flow's number.
     let mut before: HashMap<u64, Value> = HashMap::new();
     let mut lost = 0;
-    watching.until("some are lost in a nap", |look| {
+    watching.until("some are lost", |look| {
         for flow in &look.flows {
             let last = before.insert(number(flow, "id"), flow.clone());
-            let Some(last) = last.filter(|last| last["naps"] == true) else {
+            let Some(last) = last.filter(|last| last["light_tracking"] == true) else {
                 continue;
             };
-            if flow["naps"] == true && flow["rounds"] == last["rounds"] {
+            if flow["light_tracking"] == true && flow["rounds"] == last["rounds"] {
                 lost += number(flow, "drops") - number(&last, "drops");
             }
         }
@@ -111,7 +111,7 @@ fn every_round_is_measured_if_asked_for() {
     let _client = send(&sender, "--cc reno");
     watching.until("many rounds", |look| {
         let flow = look.to(&to)?;
-        assert_eq!(flow["naps"], false);
+        assert_eq!(flow["light_tracking"], false);
         (number(flow, "rounds") > 300 && flow["group"] == "loss").then_some(())
     });
 }
