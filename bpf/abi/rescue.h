@@ -25,11 +25,11 @@ enum tp_loss_verdict {
 
 /* The reason not to rescue a connection after all. */
 enum tp_withheld {
-	TP_WITHHELD_POLICY = 0,	 /* not in the policy, or the application has chosen */
-	TP_WITHHELD_ALREADY = 1, /* it has that algorithm */
-	TP_WITHHELD_ROW = 2,	 /* that algorithm did worse on the path, or in its group */
-	TP_WITHHELD_FAILED = 3,	 /* the last rescue on this path did not help */
-	TP_WITHHELD_VOID = 4,	 /* the daemon's last sign of life is too old */
+	TP_WITHHELD_POLICY = 0,	     /* not in the policy, or the application has chosen */
+	TP_WITHHELD_ALREADY = 1,     /* it has that algorithm */
+	TP_WITHHELD_CHOICE_DIST = 2, /* that algorithm did worse on the path, or in its group */
+	TP_WITHHELD_FAILED = 3,	     /* the last rescue on this path did not help */
+	TP_WITHHELD_VOID = 4,	     /* the daemon's last sign of life is too old */
 	TP_WITHHELD_COUNT = 5,
 };
 #define TP_WITHHELD_SLOTS 8 /* a power of two above TP_WITHHELD_COUNT */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * choose.h - a connection is established: is it ours to touch, and which algorithm
- * does it get?  It is drawn by the nearest row, of either learner (decision 27).
+ * does it get?  It is drawn by the nearest choice distribution, of either learner (decision 27).
  *
  * The choice is made here and not before the SYN because only now it is known whether
  * ECN was negotiated; no data has been sent yet.  Nothing is kept for a path, unless its policy
@@ -44,7 +44,7 @@ static __always_inline __u32 eligible_arms(const struct visit *v, __u32 handshak
 	return tp_eligible(v->policy, cfg.ecn_arms, ecn_use(v, handshake_us));
 }
 
-/* Draws from a row. */
+/* Draws from a choice distribution. */
 static __always_inline __u8 draw_arm(const struct visit *v, struct tp_draw *draw,
 				     struct asking *asks, const struct tp_shares *shares,
 				     struct tp_opening *note)
@@ -75,13 +75,15 @@ static __always_inline void set_arm(const struct visit *v, struct tp_opening *no
 	note->arm = arm_in_force_if(v->tp, arm);
 }
 
-/* Draws an arm, unless the connection is held out or there is no row.  now_ns makes its draw
- * unlike that of another connection with the same ports. */
-static __always_inline __u8 arm_for(const struct visit *v, const struct tp_row_key *place,
+/* Draws an arm, unless the connection is held out or there is no choice distribution.  now_ns makes
+ * its draw unlike that of another connection with the same ports. */
+static __always_inline __u8 arm_for(const struct visit *v, const struct tp_node_key *place,
 				    struct tp_opening *note, __u64 now_ns)
 {
-	struct asking asks = {
-	    .tag = note->path, .now = note->opened, .class = place->class, .rows = pulse.rows};
+	struct asking asks = {.tag = note->path,
+			      .now = note->opened,
+			      .class = place->class,
+			      .dists_version = pulse.dists_version};
 	struct tp_draw *draw = draw_at(asks.tag);
 	struct tp_shares shares = {};
 
@@ -96,7 +98,7 @@ static __always_inline __u8 arm_for(const struct visit *v, const struct tp_row_k
 		note->flags |= TP_CONN_HELD_OUT;
 		return TP_NO_ARM;
 	}
-	if (!hinted_row(draw, &asks, &shares) && !nearest_row(place, &shares)) {
+	if (!hinted_choice_dist(draw, &asks, &shares) && !nearest_choice_dist(place, &shares)) {
 		if (!learns_here() || cfg.learner.min_instances)
 			return TP_NO_ARM;
 		tp_even_shares(v->policy->arms, &shares);
@@ -104,20 +106,20 @@ static __always_inline __u8 arm_for(const struct visit *v, const struct tp_row_k
 	return draw_arm(v, draw, &asks, &shares, note);
 }
 
-static __always_inline void choose_arm(const struct visit *v, struct tp_row_key *place,
+static __always_inline void choose_arm(const struct visit *v, struct tp_node_key *place,
 				       struct tp_opening *note, __u64 now_ns)
 {
 	__u8 arm;
 
 	note->class = class_of(v, note->rtt_us);
-	place->class = row_class(note->class);
+	place->class = choice_dist_class(note->class);
 	note->egress = egress_of(v);
 	part_by_egress(place, note->egress);
 	note->path = draw_tag(place);
 	note->why = TP_WHY_VOID;
-	if (!rows_are_valid(now_ns))
+	if (!choice_dists_are_valid(now_ns))
 		return;
-	note->why = TP_WHY_NO_ROW;
+	note->why = TP_WHY_NO_CHOICE_DIST;
 	if (!learns_here() && !pulse.levels && !pulse.trials)
 		return;
 	arm = arm_for(v, place, note, now_ns);
@@ -139,7 +141,7 @@ static __always_inline void open_tuned_path(struct visit *v, __u64 now_ns)
 	__sync_fetch_and_add(&v->path->connections, 1);
 }
 
-static __always_inline __u8 take_up(struct visit *v, struct tp_row_key *place)
+static __always_inline __u8 take_up(struct visit *v, struct tp_node_key *place)
 {
 	__u64 now_ns = coarse_ns();
 	struct tp_opening note = {
@@ -167,7 +169,7 @@ static __always_inline __u8 take_up(struct visit *v, struct tp_row_key *place)
 /* Leaves the path in the visit if the connection is ours, and its policy has a tuning on. */
 static __always_inline void established(struct visit *v)
 {
-	struct tp_row_key place = {};
+	struct tp_node_key place = {};
 	__u8 why = TP_WHY_LOOPBACK;
 
 	locate(v, &place);

@@ -20,7 +20,7 @@
 
 /* Whether the daemon's order still fits: the daemon may not know, or not yet, of the events
  * below. */
-static __always_inline int may_move(const struct visit *v, const struct tp_row_key *place,
+static __always_inline int may_move(const struct visit *v, const struct tp_node_key *place,
 				    const struct tp_opening *note, const struct tp_move *move)
 {
 	if (cfg.dry_run || note->arm != move->from || v->policy->leave_alone)

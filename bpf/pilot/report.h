@@ -52,7 +52,7 @@ static __always_inline void record_note(const struct tp_opening *note, struct tp
 	r->egress = note->egress;
 }
 
-static __always_inline void record_place(const struct tp_row_key *place, struct tp_record *r)
+static __always_inline void record_place(const struct tp_node_key *place, struct tp_record *r)
 {
 	__builtin_memcpy(r->remote, place->prefix, sizeof(r->remote));
 	r->domain = place->domain;
@@ -176,7 +176,7 @@ struct report {
 };
 
 /* Finds the place, and records the measures; 0: there is nothing to report. */
-static __always_inline struct bpf_tcp_sock *begin_report(struct visit *v, struct tp_row_key *place,
+static __always_inline struct bpf_tcp_sock *begin_report(struct visit *v, struct tp_node_key *place,
 							 struct tp_record *r)
 {
 	struct bpf_tcp_sock *ts;
@@ -235,7 +235,7 @@ static __noinline __u32 report_end(hands_t *hands, struct report *to)
 {
 	struct visit v = begin_visit(hands, 0);
 	struct tp_record *r = &to->record;
-	struct tp_row_key place = {};
+	struct tp_node_key place = {};
 	struct bpf_tcp_sock *ts = begin_report(&v, &place, r);
 	__u8 says_nothing;
 
@@ -289,7 +289,7 @@ static __noinline __u32 report_part(hands_t *hands, __u32 why, struct report *to
 {
 	struct visit v = begin_visit(hands, 0);
 	struct tp_record *r = &to->record;
-	struct tp_row_key place = {};
+	struct tp_node_key place = {};
 	struct tp_opening note = {};
 
 	if (!begin_report(&v, &place, r))

@@ -100,22 +100,22 @@ static __always_inline struct tp_refusal *refusal_at(__u32 tag)
 	return bpf_map_lookup_elem(&refusals, &index);
 }
 
-/* Whether the row of the path, or else of its group, has no share left for the rescue's
- * algorithm: then the learner has little hope for it.  A row further up says too little about
- * this path. */
-static __always_inline int is_worse_by_row(const struct tp_row_key *place)
+/* Whether the choice distribution of the path, or else of its group, has no share left for the
+ * rescue's algorithm: then the learner has little hope for it.  A distribution further up says too
+ * little about this path. */
+static __always_inline int is_worse_by_choice_dist(const struct tp_node_key *place)
 {
 	struct tp_shares shares = {};
 
-	return pulse.levels && nearest_row(place, &shares) && shares.level <= TP_LEVEL_GROUP &&
-	       !tp_probability(shares.upto, cfg.rescue_arm);
+	return pulse.levels && nearest_choice_dist(place, &shares) &&
+	       shares.level <= TP_LEVEL_GROUP && !tp_probability(shares.upto, cfg.rescue_arm);
 }
 
 /* The reason not to rescue a connection after all: enum tp_withheld; TP_WITHHELD_COUNT: none. */
 static __always_inline __u32 why_withheld(struct visit *v)
 {
 	__u32 now = bpf_ktime_get_coarse_ns() >> TP_OPENED_SHIFT;
-	struct tp_row_key place = {};
+	struct tp_node_key place = {};
 	struct tp_opening note = {};
 	struct tp_refusal *refusal;
 	__u32 tag;
@@ -130,15 +130,15 @@ static __always_inline __u32 why_withheld(struct visit *v)
 		return TP_WITHHELD_ALREADY;
 	if (cfg.rescue_published)
 		return TP_WITHHELD_COUNT;
-	if (!rows_are_valid(bpf_ktime_get_coarse_ns()))
+	if (!choice_dists_are_valid(bpf_ktime_get_coarse_ns()))
 		return TP_WITHHELD_VOID;
 	part_by_egress(&place, note.egress);
 	tag = draw_tag(&place);
 	refusal = refusal_at(tag);
 	if (refusal && tp_refusal_holds(refusal, tag, now, cfg.rescue_retry_s))
 		return TP_WITHHELD_FAILED;
-	place.class = row_class(note.class);
-	return is_worse_by_row(&place) ? TP_WITHHELD_ROW : TP_WITHHELD_COUNT;
+	place.class = choice_dist_class(note.class);
+	return is_worse_by_choice_dist(&place) ? TP_WITHHELD_CHOICE_DIST : TP_WITHHELD_COUNT;
 }
 
 /* The losses of a visited connection; 0 if it cannot be steered, or is not under watch. */
@@ -245,7 +245,7 @@ static __noinline __u32 undo_rescue(struct bpf_sock_ops *ctx)
 static __noinline __u32 note_outcome(struct bpf_sock_ops *ctx, __u32 has_helped)
 {
 	struct visit v = begin_visit(ctx, 0);
-	struct tp_row_key place = {};
+	struct tp_node_key place = {};
 	struct tp_opening note = {};
 	struct tp_refusal *refusal;
 	__u32 tag;

@@ -41,7 +41,7 @@ static __always_inline int sample_note(const struct tcp_sock *tp, struct tp_reco
 /* Sends a record.  If the connection is moved now, it separates the old arm's measures from
  * those of the new one. */
 static __always_inline void tell_and_move(const struct visit *v, struct tcp_sock *tp,
-					  const struct tp_row_key *place,
+					  const struct tp_node_key *place,
 					  const struct tp_opening *note, struct tp_record *r)
 {
 	struct tp_move *move = bpf_map_lookup_elem(&moves, &r->cookie);
@@ -59,7 +59,7 @@ int sample(struct bpf_iter__tcp *ctx)
 {
 	struct tp_record r = {.flags = TP_RECORD_SAMPLE, .weight = 1};
 	struct sock_common *common = ctx->sk_common;
-	struct tp_row_key place = {};
+	struct tp_node_key place = {};
 	struct tp_path_key key = {};
 	struct visit v = {.key = &key};
 	struct tp_opening note = {};

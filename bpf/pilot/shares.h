@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * shares.h - the shares of a new connection: its place in the learner's tree, the nearest row
- * above it, and the draw that it shares with the open connections of its path.
+ * shares.h - the shares of a new connection: its place in the learner's tree, the nearest choice
+ * distribution above it, and the draw that it shares with the open connections of its path.
  */
 #ifndef TCPILOT_PILOT_SHARES_H
 #define TCPILOT_PILOT_SHARES_H
@@ -9,7 +9,7 @@
 #include "../core/atomic.h"
 #include "../core/class.h"
 #include "../core/draw.h"
-#include "../core/rows.h"
+#include "../core/choice_dist.h"
 #include "socket.h"
 #include "state.h"
 #include "visit.h"
@@ -31,13 +31,13 @@ static __always_inline __u16 egress_of(const struct visit *v)
 }
 
 /* egress: of egress_of(), or as the note has it. */
-static __always_inline void part_by_egress(struct tp_row_key *place, __u16 egress)
+static __always_inline void part_by_egress(struct tp_node_key *place, __u16 egress)
 {
 	place->domain += tp_egress_domain(egress);
 }
 
 /* Finds the policy and the domain of a connection whose address place->prefix has. */
-static __always_inline void settle(struct visit *v, struct tp_row_key *place, __u64 netns_cookie,
+static __always_inline void settle(struct visit *v, struct tp_node_key *place, __u64 netns_cookie,
 				   int is_private)
 {
 	if (cfg.rules)
@@ -54,7 +54,8 @@ static __always_inline void settle(struct visit *v, struct tp_row_key *place, __
 /* Finds a connection's policy, and the rest of its place except the interface: a route may
  * change, so that only the note of an open connection has it.  place->prefix has its remote
  * address. */
-static __always_inline void locate_at(struct visit *v, struct tp_row_key *place, __u64 netns_cookie)
+static __always_inline void locate_at(struct visit *v, struct tp_node_key *place,
+				      __u64 netns_cookie)
 {
 	__u32 bare[4];
 
@@ -66,9 +67,9 @@ static __always_inline void locate_at(struct visit *v, struct tp_row_key *place,
 	tp_unwrap(place->prefix);
 }
 
-/* Finds a connection's policy, and its place: the key of its path's row with the whole address,
- * without class and interface.  No policy: loopback, and that is not ours. */
-static __always_inline void locate(struct visit *v, struct tp_row_key *place)
+/* Finds a connection's policy, and its place: the key of its path's choice distribution with the
+ * whole address, without class and interface.  No policy: loopback, and that is not ours. */
+static __always_inline void locate(struct visit *v, struct tp_node_key *place)
 {
 	v->netns_cookie = netns_cookie_of(v->hands);
 	if (v->sk->family != AF_INET) {
@@ -99,32 +100,33 @@ static __always_inline __u16 class_of(const struct visit *v, __u32 rtt_us)
 	return tp_class_of(&t);
 }
 
-/* The class of a connection's rows.  epsilon-greedy does not distinguish classes. */
-static __always_inline __u16 row_class(__u16 class)
+/* The class of a connection's choice distributions.  epsilon-greedy does not distinguish
+ * classes. */
+static __always_inline __u16 choice_dist_class(__u16 class)
 {
 	return learns_here() ? 0 : class;
 }
 
-static __always_inline int find_row(__u64 tag, struct tp_shares *to)
+static __always_inline int find_choice_dist(__u64 tag, struct tp_shares *to)
 {
-	__u32 index = tp_row_bucket_of(tag, cfg.row_buckets);
-	struct tp_row_bucket *bucket = bpf_map_lookup_elem(&rows, &index);
+	__u32 index = tp_choice_dist_bucket_of(tag, cfg.choice_dist_buckets);
+	struct tp_choice_dist_bucket *bucket = bpf_map_lookup_elem(&choice_dists, &index);
 
-	return bucket && tp_find_row(bucket, tag, to);
+	return bucket && tp_find_choice_dist(bucket, tag, to);
 }
 
-static __always_inline int find_row_at(const struct tp_row_key *of, __u32 level,
-				       struct tp_shares *to)
+static __always_inline int find_choice_dist_at(const struct tp_node_key *of, __u32 level,
+					       struct tp_shares *to)
 {
-	struct tp_row_key key;
+	struct tp_node_key key;
 
-	tp_row_key_at(of, level, &key);
-	return find_row(tp_row_tag(config()->row_secrets, &key), to);
+	tp_node_key_at(of, level, &key);
+	return find_choice_dist(tp_node_tag(config()->node_secrets, &key), to);
 }
 
-/* The nearest row above a place, with its class; to->level says which.  It is a function of its
- * own, so that the verifier goes on with one outcome only. */
-__noinline int nearest_row(const struct tp_row_key *place, struct tp_shares *to)
+/* The nearest choice distribution above a place, with its class; to->level says which.  It is a
+ * function of its own, so that the verifier goes on with one outcome only. */
+__noinline int nearest_choice_dist(const struct tp_node_key *place, struct tp_shares *to)
 {
 	__u64 levels = pulse.levels;
 
@@ -132,7 +134,7 @@ __noinline int nearest_row(const struct tp_row_key *place, struct tp_shares *to)
 		return 0;
 #pragma unroll
 	for (__u32 level = 0; level < TP_LEVELS; level++)
-		if (levels >> level & 1 && find_row_at(place, level, to))
+		if (levels >> level & 1 && find_choice_dist_at(place, level, to))
 			return 1;
 	to->level = TP_LEVEL_NONE;
 	return 0;
@@ -140,19 +142,19 @@ __noinline int nearest_row(const struct tp_row_key *place, struct tp_shares *to)
 
 /* Whether their writer has shown lately that it is alive.  The clock that we read is a tick late.
  */
-static __always_inline int rows_are_valid(__u64 now_ns)
+static __always_inline int choice_dists_are_valid(__u64 now_ns)
 {
 	__u64 beat_ns;
 
 	if (learns_here())
 		return 1;
 	beat_ns = pulse.beat_ns;
-	return beat_ns && (__s64)(now_ns - beat_ns) <= (__s64)TP_ROWS_VOID_NS;
+	return beat_ns && (__s64)(now_ns - beat_ns) <= (__s64)TP_CHOICE_DISTS_STALE_NS;
 }
 
-static __always_inline __u32 draw_tag(const struct tp_row_key *place)
+static __always_inline __u32 draw_tag(const struct tp_node_key *place)
 {
-	return tp_draw_tag(config()->row_secrets[0], place);
+	return tp_draw_tag(config()->node_secrets[0], place);
 }
 
 static __always_inline struct tp_draw *draw_at(__u32 tag)
@@ -164,12 +166,13 @@ static __always_inline struct tp_draw *draw_at(__u32 tag)
 
 /* A connection that asks for its path's draw. */
 struct asking {
-	__u64 seed;	/* of this connection alone */
-	__u64 rows;	/* of pulse.rows, before it looked for its row */
-	__u32 tag;	/* of its path */
-	__u32 now;	/* ns >> TP_OPENED_SHIFT */
-	__u32 eligible; /* arms, as bits */
-	__u16 cell;	/* of its address */
+	__u64 seed;	     /* of this connection alone */
+	__u64 dists_version; /* of pulse.dists_version, before it looked for its choice distribution
+			      */
+	__u32 tag;	     /* of its path */
+	__u32 now;	     /* ns >> TP_OPENED_SHIFT */
+	__u32 eligible;	     /* arms, as bits */
+	__u16 cell;	     /* of its address */
 	__u16 class;
 	__u8 in_force; /* its arm; TP_NO_ARM: none */
 	__u8 pad[7];
@@ -181,12 +184,12 @@ struct drawn {
 	__u32 arm; /* TP_NO_ARM: the default stays */
 };
 
-/* Whether the hint of the path's last connection leads to the row of this one. */
-static __always_inline int hinted_row(const struct tp_draw *draw, const struct asking *a,
-				      struct tp_shares *to)
+/* Whether the hint of the path's last connection leads to the choice distribution of this one. */
+static __always_inline int hinted_choice_dist(const struct tp_draw *draw, const struct asking *a,
+					      struct tp_shares *to)
 {
-	return draw->tag == a->tag && draw->hint && a->rows &&
-	       find_row(draw->hint - tp_hint(a->class, a->rows), to);
+	return draw->tag == a->tag && draw->hint && a->dists_version &&
+	       find_choice_dist(draw->hint - tp_hint(a->class, a->dists_version), to);
 }
 
 /* The path takes the slot, which was another's. */
@@ -221,7 +224,7 @@ static __always_inline int join(struct tp_draw *draw, const struct asking *a)
 static __always_inline void draw_anew(struct tp_draw *draw, const struct asking *a,
 				      const struct tp_shares *shares, struct drawn *to)
 {
-	__u32 random = tp_random(config()->row_secrets[1][TP_ROW_SECRETS - 1], a->seed);
+	__u32 random = tp_random(config()->node_secrets[1][TP_NODE_SECRETS - 1], a->seed);
 
 	to->arm = tp_arm_at(shares->upto, tp_draw_of(random));
 	to->probability = tp_probability(shares->upto, to->arm);
@@ -230,9 +233,10 @@ static __always_inline void draw_anew(struct tp_draw *draw, const struct asking 
 	draw->arm = to->arm + 1;
 }
 
-/* Draws from a row for a connection.  Those of its path that open while it is open get the same
- * arm: the learner may rewrite the row meanwhile.  If the arm is not eligible, the default stays.
- * It is a function of its own, so that the verifier goes on with one outcome only. */
+/* Draws from a choice distribution for a connection.  Those of its path that open while it is open
+ * get the same arm: the learner may rewrite the distribution meanwhile.  If the arm is not
+ * eligible, the default stays. It is a function of its own, so that the verifier goes on with one
+ * outcome only. */
 __noinline int take_draw(struct tp_draw *draw, const struct asking *a,
 			 const struct tp_shares *shares, struct drawn *to)
 {
@@ -246,7 +250,7 @@ __noinline int take_draw(struct tp_draw *draw, const struct asking *a,
 	} else {
 		draw_anew(draw, a, shares, to);
 	}
-	hint = shares->tag + tp_hint(a->class, a->rows);
+	hint = shares->tag + tp_hint(a->class, a->dists_version);
 	if (draw->hint != hint && !shares->blurred)
 		draw->hint = hint;
 	if (a->eligible >> to->arm & 1 && to->arm != a->in_force)

@@ -6,12 +6,12 @@
  * visits (visit.h) and hands them to the moments of a connection:
  *
  *  - established, by connect or accept (choose.h): is it ours to touch?  Which policy and
- *    place is it on?  Draw an arm by the nearest row, set it, read back what is in force.
+ *    place is it on?  Draw an arm by the nearest distribution, set it, read back what is in force.
  *  - a retransmission (rescue.h): lasting loss may switch the connection.
  *  - the transition to CLOSE (report.h): send a record to the daemon.
  *
- * A learner is whoever writes the rows: thompson in the daemon, from the records, or
- * epsilon-greedy here (greedy.h).
+ * A learner is whoever writes the choice distributions: thompson in the daemon, from the records,
+ * or epsilon-greedy here (greedy.h).
  *
  * If a policy has tunings on, they are set at the SYN (tune/syn.h) and at the
  * establishment (tune/open.h), and followed by one callback per round trip

@@ -53,16 +53,16 @@ struct {
 	__type(value, struct tp_police);
 } police SEC(".maps");
 
-/* core/rows.h, core/draw.h, openings.h. */
+/* core/choice_dist.h, core/draw.h, openings.h. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1); /* the loader sets it, and the next three */
 	__type(key, __u32);
-	__type(value, struct tp_row_bucket);
-} rows SEC(".maps");
+	__type(value, struct tp_choice_dist_bucket);
+} choice_dists SEC(".maps");
 
-/* greedy.h: the costs of a row's path stand at the same place. */
+/* greedy.h: the costs of a choice distribution's path stand at the same place. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -130,14 +130,15 @@ static __always_inline void count_closed(__u64 bytes)
 	__sync_fetch_and_add(&own->steered_bytes, bytes);
 }
 
-/* Whether the programs write the rows themselves.  The verifier knows the answer. */
+/* Whether the programs write the choice distributions themselves.  The verifier knows the
+ * answer. */
 static __always_inline int learns_here(void)
 {
 	return cfg.learner.kind == TP_LEARNER_EPSILON_GREEDY;
 }
 
 /* The clock that bpf_ktime_get_coarse_ns() reads stands still for a tick.  So that call, which
- * takes longer than a row's look-up, is made once a tick. */
+ * takes longer than a choice distribution's look-up, is made once a tick. */
 struct {
 	__u64 ticks;
 	__u64 ns;

@@ -6,7 +6,7 @@
 #ifndef TCPILOT_PILOT_TRIAL_H
 #define TCPILOT_PILOT_TRIAL_H
 
-#include "../core/rows.h"
+#include "../core/choice_dist.h"
 #include "act.h"
 #include "openings.h"
 #include "state.h"

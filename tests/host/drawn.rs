@@ -1,6 +1,6 @@
-//! With the learner in the daemon: the programs draw from rows, and send records.
+//! With the learner in the daemon: the programs draw from choice distributions, and send records.
 //!
-//! There is no daemon here. A test writes the rows and reads the records itself.
+//! There is no daemon here. A test writes the distributions and reads the records itself.
 
 use std::{
     ffi::CStr,
@@ -8,11 +8,12 @@ use std::{
 };
 
 use tcpilot_abi::{
-    TP_CONN_ACTIVE, TP_CONN_DRY_RUN, TP_LEVEL_CLASS, TP_LEVEL_GLOBAL, TP_LEVEL_GROUP,
-    TP_LEVEL_NONE, TP_LEVEL_PATH, TP_LEVEL_SITE, TP_NO_ARM, TP_PART_ALL, TP_PART_EGRESS,
-    TP_PART_NONE, TP_PART_PRIVATE, TP_ROWS_VOID_NS, TP_WHY_DRAWN, TP_WHY_NO_ROW, TP_WHY_VOID,
+    TP_CHOICE_DISTS_STALE_NS, TP_CONN_ACTIVE, TP_CONN_DRY_RUN, TP_LEVEL_CLASS, TP_LEVEL_GLOBAL,
+    TP_LEVEL_GROUP, TP_LEVEL_NONE, TP_LEVEL_PATH, TP_LEVEL_SITE, TP_NO_ARM, TP_PART_ALL,
+    TP_PART_EGRESS, TP_PART_NONE, TP_PART_PRIVATE, TP_WHY_DRAWN, TP_WHY_NO_CHOICE_DIST,
+    TP_WHY_VOID,
 };
-use tcpilot_core::rows::Place;
+use tcpilot_core::choice_dist::Place;
 use tcpilot_kernel::own_netns_cookie;
 use tcpilot_tests::{FAR, Lab, Netns, Place as Where, Sink, in_netns, sh};
 
@@ -25,7 +26,7 @@ fn far() -> String {
 }
 
 #[test]
-fn without_a_row_the_default_stays_and_is_told_as_certain() {
+fn without_a_distribution_the_default_is_certain() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &config());
@@ -35,12 +36,12 @@ fn without_a_row_the_default_stays_and_is_told_as_certain() {
         (record.arm, record.probability, u32::from(record.level)),
         (RENO, CERTAIN, TP_LEVEL_NONE)
     );
-    assert_eq!(u32::from(record.why), TP_WHY_NO_ROW);
+    assert_eq!(u32::from(record.why), TP_WHY_NO_CHOICE_DIST);
     assert_eq!(u32::from(record.conn_flags), TP_CONN_ACTIVE);
 }
 
 #[test]
-fn the_nearest_row_is_drawn_from() {
+fn the_nearest_distribution_is_drawn_from() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &config());
@@ -71,7 +72,7 @@ fn the_nearest_row_is_drawn_from() {
 }
 
 #[test]
-fn one_after_the_other_draws_anew_by_the_row_and_its_probability_is_told() {
+fn sequential_connections_draw_again_and_report_the_probability() {
     const SHARE: u16 = 0x9000;
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
@@ -118,7 +119,7 @@ fn connections_of_a_path_that_overlap_share_their_draw() {
 }
 
 #[test]
-fn a_row_that_is_rewritten_does_not_part_the_connections_of_a_draw() {
+fn a_rewritten_distribution_keeps_the_shared_assignment() {
     const SHARE: u16 = 0xf000;
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
@@ -152,7 +153,7 @@ fn a_row_that_is_rewritten_does_not_part_the_connections_of_a_draw() {
 }
 
 #[test]
-fn rows_are_void_ten_seconds_after_the_last_sign_of_life_until_the_next() {
+fn distributions_are_stale_ten_seconds_after_the_heartbeat() {
     /// The programs read a clock that steps with the kernel's tick.
     const TICK: Duration = Duration::from_millis(10);
     let lab = Lab::new();
@@ -162,7 +163,7 @@ fn rows_are_void_ten_seconds_after_the_last_sign_of_life_until_the_next() {
     let mut application = lab.actor();
     let last = Instant::now();
     learner.ends.heartbeat.beat();
-    let bound = Duration::from_nanos(TP_ROWS_VOID_NS);
+    let bound = Duration::from_nanos(TP_CHOICE_DISTS_STALE_NS);
     let silent = loop {
         let before = last.elapsed();
         let algorithm = connect(&mut application, &far());
@@ -238,7 +239,7 @@ fn an_algorithm_that_the_kernel_does_not_have_leaves_the_default() {
 }
 
 #[test]
-fn ipv6_and_accepted_connections_have_rows_of_their_own() {
+fn ipv6_and_accepted_connections_have_their_own_distributions() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &config());

@@ -19,7 +19,8 @@ fn after_every_arm_was_tried_the_cheapest_is_chosen() {
         lab.upload(FAR, 1, 1_000_000);
         pilot.wait_closed(count);
     }
-    // It has a row once enough connections were judged, and from then on each connection draws by one.
+    // It has a choice distribution once enough connections were judged, and from then on each connection draws by
+    // one.
     assert_eq!(pilot.opened("nothing-known"), 2);
     assert_eq!(pilot.opened("drawn"), 8);
     let path = pilot.path(FAR);

@@ -5,7 +5,7 @@ use tcpilot_abi::{
     TP_CONN_HELD_OUT, TP_LEVEL_GLOBAL, TP_TRIAL_COUNTS, TP_TRIAL_HELD_OUT, TP_WHY_DRAWN,
     TP_WHY_HELD_OUT, tp_config,
 };
-use tcpilot_core::{Prefix, rows};
+use tcpilot_core::{Prefix, choice_dist};
 use tcpilot_kernel::CELLS;
 use tcpilot_tests::{FAR, Lab, Sink};
 
@@ -36,7 +36,7 @@ fn held_out_config() -> tp_config {
 
 fn cell_of(address: &str) -> usize {
     let prefix = Prefix::around(address.parse().unwrap(), 128);
-    rows::cell(&SECRETS, &prefix.words()) as usize
+    choice_dist::cell(&SECRETS, &prefix.words()) as usize
 }
 
 /// Cells that are all 0 except that of this address.
@@ -63,7 +63,7 @@ fn a_group_that_is_held_out_gets_the_default_and_its_neighbour_does_not() {
     let lab = lab();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &held_out_config());
-    learner.put(TP_LEVEL_GLOBAL, &rows::Place::default(), ALL_BBR, 1);
+    learner.put(TP_LEVEL_GLOBAL, &choice_dist::Place::default(), ALL_BBR, 1);
     let mut application = lab.actor();
     assert_eq!(connect(&mut application, &to(FAR)), "bbr");
     assert_eq!(learner.record().trial, 0);
@@ -97,7 +97,7 @@ fn a_connection_belongs_to_its_cell_as_it_was_when_it_opened() {
     let lab = lab();
     let sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &held_out_config());
-    learner.put(TP_LEVEL_GLOBAL, &rows::Place::default(), ALL_BBR, 1);
+    learner.put(TP_LEVEL_GLOBAL, &choice_dist::Place::default(), ALL_BBR, 1);
     let both = TP_TRIAL_HELD_OUT | TP_TRIAL_COUNTS;
     learner.ends.cells.set(&says(FAR, both));
     let mut application = lab.actor();
@@ -120,7 +120,7 @@ fn after_losses(trial: u32, most: u32) -> (String, u64) {
         ..rescue::rescuing()
     };
     let mut learner = Learner::new(&lab, &config);
-    learner.put(TP_LEVEL_GLOBAL, &rows::Place::default(), ALL_RENO, 1);
+    learner.put(TP_LEVEL_GLOBAL, &choice_dist::Place::default(), ALL_RENO, 1);
     learner.ends.cells.set(&says(rescue::OTHER, trial));
     let mut application = lab.actor();
     application.tell(&format!("connect {}", to(rescue::OTHER)));

@@ -6,7 +6,7 @@ use tcpilot_abi::{
     TP_CONN_MOVED, TP_LEVEL_GLOBAL, TP_RECORD_MOVED, TP_RECORD_RESCUED, TP_RECORD_SAMPLE,
     TP_TRIAL_HELD_OUT, TP_WITHHELD_ALREADY, Why, tp_config, tp_record,
 };
-use tcpilot_core::rows::Place;
+use tcpilot_core::choice_dist::Place;
 use tcpilot_kernel::{CELLS, Move};
 use tcpilot_tests::{Actor, Daemon, FAR, Lab, Sink, until};
 
@@ -191,7 +191,7 @@ fn a_connection_that_was_moved_may_be_rescued_from_its_new_algorithm() {
     };
     let left = sample(&mut learner, &[wanted]);
     assert_eq!(u32::from(left.flags), TP_RECORD_SAMPLE | TP_RECORD_MOVED);
-    // Its row gives reno no share, but the rescue's algorithm is bbr.
+    // Its choice distribution gives reno no share, but the rescue's algorithm is bbr.
     assert_eq!(send_until(&learner, &mut application, "bbr", 20), "bbr");
     let rescued = learner.record();
     assert_eq!(

@@ -9,10 +9,10 @@ use std::{
 
 use tcpilot_abi::{
     TP_CONN_RESCUED, TP_LEVEL_GLOBAL, TP_LEVEL_PATH, TP_RECORD_RESCUED, TP_RECORD_SAMPLE,
-    TP_RECORD_UNDONE, TP_WITHHELD_FAILED, TP_WITHHELD_POLICY, TP_WITHHELD_ROW, Why, tp_config,
-    tp_record,
+    TP_RECORD_UNDONE, TP_WITHHELD_CHOICE_DIST, TP_WITHHELD_FAILED, TP_WITHHELD_POLICY, Why,
+    tp_config, tp_record,
 };
-use tcpilot_core::rows::Place as RowPlace;
+use tcpilot_core::choice_dist::Place as NodePlace;
 use tcpilot_tests::{Actor, Child, Lab, Place, Sink, folder, sh, until};
 
 use crate::learner::{ALL_RENO, BBR, CERTAIN, Learner, RENO, config, name, place_of};
@@ -82,7 +82,7 @@ fn random_loss_is_rescued_and_each_algorithm_is_charged_with_its_part() {
     let _way = lossy_way(&lab);
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &rescuing());
-    learner.put(TP_LEVEL_GLOBAL, &RowPlace::default(), ALL_RENO, 1);
+    learner.put(TP_LEVEL_GLOBAL, &NodePlace::default(), ALL_RENO, 1);
     let mut application = lab.actor();
     application.tell(&format!("connect {OTHER}:5300"));
     assert_eq!(application.tell("cc"), "reno");
@@ -133,7 +133,7 @@ fn four_connections_that_share_a_shallow_queue_are_left_to_congestion_control() 
     config.arm[2] = name("cubic");
     let mut learner = Learner::new(&lab, &config);
     let all_cubic = std::array::from_fn(|arm| if arm < 2 { 0 } else { 0xffff });
-    learner.put(TP_LEVEL_GLOBAL, &RowPlace::default(), all_cubic, 1);
+    learner.put(TP_LEVEL_GLOBAL, &NodePlace::default(), all_cubic, 1);
     let mut applications = [(); 4].map(|()| lab.actor());
     for application in &mut applications {
         application.tell(&format!("connect {OTHER}:5300"));
@@ -180,7 +180,7 @@ fn a_rescue_that_does_not_help_is_undone_and_its_path_is_not_rescued_again() {
     let mut config = rescuing();
     config.loss_shift = 8;
     let mut learner = Learner::new(&lab, &config);
-    learner.put(TP_LEVEL_GLOBAL, &RowPlace::default(), ALL_RENO, 1);
+    learner.put(TP_LEVEL_GLOBAL, &NodePlace::default(), ALL_RENO, 1);
     let mut application = lab.actor();
     // On a starved machine rates differ by chance, and the trial may seem to help: then the test tries again.
     for attempt in 1.. {
@@ -242,11 +242,11 @@ fn only_an_arm_of_the_policy_rescues_and_only_if_the_path_has_not_shown_it_to_be
     };
     let cases = [
         (without(1 << RENO), TP_WITHHELD_POLICY, None),
-        (rescuing(), TP_WITHHELD_ROW, Some(TP_LEVEL_PATH)),
+        (rescuing(), TP_WITHHELD_CHOICE_DIST, Some(TP_LEVEL_PATH)),
     ];
     for (config, why, level) in cases {
         let mut learner = Learner::new(&lab, &config);
-        learner.put(TP_LEVEL_GLOBAL, &RowPlace::default(), ALL_RENO, 1);
+        learner.put(TP_LEVEL_GLOBAL, &NodePlace::default(), ALL_RENO, 1);
         let mut application = lab.actor();
         if let Some(level) = level {
             application.tell(&format!("connect {OTHER}:5300"));
@@ -271,7 +271,7 @@ fn what_the_application_chose_is_not_rescued() {
     let _way = lossy_way(&lab);
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &rescuing());
-    learner.put(TP_LEVEL_GLOBAL, &RowPlace::default(), ALL_RENO, 1);
+    learner.put(TP_LEVEL_GLOBAL, &NodePlace::default(), ALL_RENO, 1);
     let mut application = lab.actor();
     application.tell(&format!("connect {OTHER}:5300"));
     application.tell("cc cubic");

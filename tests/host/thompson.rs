@@ -1,4 +1,4 @@
-//! The learner in the daemon: it learns from real connections, and rows expire when it is gone.
+//! The learner in the daemon: it learns from real connections, and choice distributions expire when it is gone.
 
 use std::{
     io::Write,
@@ -18,7 +18,7 @@ use crate::{
     saving::{import, now_unix_s, state, stored_path, try_state},
 };
 
-/// All connections get bbr as long as a row is valid.
+/// All connections get bbr as long as a choice distribution is valid.
 const ONLY_BBR: &str = r#"
     algorithms = ["bbr"]
     replace_defaults = ["reno"]
@@ -150,7 +150,9 @@ fn a_daemon_that_hangs_steers_nobody_after_ten_seconds_and_goes_on_within_one() 
     pilot.signal(libc::SIGSTOP);
     let stopped = Instant::now();
     assert_eq!(chosen(&lab), "bbr", "it was alive a moment ago");
-    until("no row is valid", || (chosen(&lab) == "reno").then_some(()));
+    until("no choice distribution is valid", || {
+        (chosen(&lab) == "reno").then_some(())
+    });
     let after = stopped.elapsed();
     assert!(
         after > Duration::from_secs(5) && after < Duration::from_secs(11),
@@ -158,7 +160,7 @@ fn a_daemon_that_hangs_steers_nobody_after_ten_seconds_and_goes_on_within_one() 
     );
     pilot.signal(libc::SIGCONT);
     let went_on = Instant::now();
-    until("rows are valid again", || {
+    until("choice distributions are valid again", || {
         (chosen(&lab) == "bbr").then_some(())
     });
     assert!(

@@ -4,7 +4,7 @@ use tcpilot_abi::{
     TP_LEVEL_GLOBAL, TP_LEVEL_NONE, TP_NO_ARM, TP_OPENED_SHIFT, TP_RECORD_FORGOTTEN,
     TP_RECORD_SAMPLE, TP_RECORD_TIMED_OUT, tp_config,
 };
-use tcpilot_core::rows::Place;
+use tcpilot_core::choice_dist::Place;
 use tcpilot_tests::{FAR, Lab, Shape, Sink, until};
 
 use crate::learner::{ALL_BBR, BBR, Learner, config, connect};
@@ -65,8 +65,8 @@ fn a_record_says_what_tcp_info_says() {
     // It is at least the connection's later minimum, and not much more.
     assert!(record.handshake_us > 0 && u64::from(record.handshake_us) < 100_000);
     assert_eq!(record.class & 31, record.handshake_us.ilog2().max(9) as u16);
-    // Times in the kernel's ticks; TCP_INFO has them in microseconds, and its first includes all of them. The FIN's own
-    // round trip makes the connection busy once more, for some ticks if one begins meanwhile.
+    // Times in the kernel's ticks; TCP_INFO has them in microseconds, and its first includes all of them. The FIN's
+    // own round trip makes the connection busy once more, for some ticks if one begins meanwhile.
     let ticks = u64::from(record.busy_ticks + record.window_ticks + record.buffer_ticks);
     let tick_us = [1000, 3333, 4000, 10_000].into_iter().find(|tick_us| {
         let told = busy_us / tick_us;

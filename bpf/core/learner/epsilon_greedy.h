@@ -6,7 +6,7 @@
  * The learner is that of bpftune's tcp_conn tuner as its manual page and article
  * describe it, see docs/understand/algorithms.md.  This file departs from them if they
  * are known to go wrong, and says so.  bpf/pilot/greedy.h calls it at a connection's end:
- * first epsilon_greedy_end(), then epsilon_greedy_row() for the shares of the next ones.
+ * first epsilon_greedy_end(), then epsilon_greedy_choice_dist() for the shares of the next ones.
  */
 #ifndef TCPILOT_CORE_LEARNER_EPSILON_GREEDY_H
 #define TCPILOT_CORE_LEARNER_EPSILON_GREEDY_H
@@ -105,14 +105,14 @@ TP_INLINE __u32 epsilon_greedy_best(const struct tp_learner_config *cfg, const s
 }
 
 /*
- * Writes the entries of the path's row: epsilon over all eligible arms, the rest over the
- * best ones.  Says whether the path has a row: it has none while too few connections were
- * judged, or nothing is known.  An entry is the sum of all shares up to its arm, in parts
- * of 0xffff, so that those behind the last arm with a share are 0xffff.  Shares have a common
- * denominator, so that no entry is rounded twice.
+ * Writes the entries of the path's choice distribution: epsilon over all eligible arms, the rest
+ * over the best ones.  Says whether the path has a distribution: it has none while too few
+ * connections were judged, or nothing is known.  An entry is the sum of all shares up to its arm,
+ * in parts of 0xffff, so that those behind the last arm with a share are 0xffff.  Shares have a
+ * common denominator, so that no entry is rounded twice.
  */
-TP_INLINE int epsilon_greedy_row(const struct tp_learner_config *cfg, const struct tp_costs *mem,
-				 __u16 upto[TP_MAX_ARMS])
+TP_INLINE int epsilon_greedy_choice_dist(const struct tp_learner_config *cfg,
+					 const struct tp_costs *mem, __u16 upto[TP_MAX_ARMS])
 {
 	__u32 best = epsilon_greedy_best(cfg, mem);
 	__u64 all = tp_bits(mem->eligible), among = tp_bits(best);
@@ -191,7 +191,7 @@ TP_INLINE int epsilon_greedy_charge(const struct tp_learner_config *cfg, struct 
 
 /* A connection has ended, or leaves its arm; says whether its arm was charged.  Only one CPU may
  * call this at a time for a path.  A connection without a round trip was never answered.  Before
- * the path's first row no arm is on trial, so none is unpaid. */
+ * the path's first choice distribution no arm is on trial, so none is unpaid. */
 TP_INLINE int epsilon_greedy_end(const struct tp_learner_config *cfg, struct tp_costs *mem,
 				 const struct tp_end *e)
 {

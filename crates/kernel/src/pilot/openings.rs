@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use tcpilot_abi::{from_bytes, tp_opening_bucket};
-use tcpilot_core::rows::{Place, draw_tag};
+use tcpilot_core::choice_dist::{Place, draw_tag};
 
-use super::rows::RowSecrets;
+use super::choice_dists::NodeSecrets;
 use crate::{Error, object::map_error};
 
 /// Buckets that are read at once.
@@ -15,7 +15,7 @@ const BATCH: u32 = 1024;
 /// Reads the notes. A connection has one from its opening to its end, in whatever namespace it is.
 pub struct Openings {
     notes: MapHandle,
-    secrets: RowSecrets,
+    secrets: NodeSecrets,
 }
 
 /// The open connections at one time.
@@ -23,11 +23,11 @@ pub struct Openings {
 pub struct Live {
     /// By the hash of their path, their class, and their policy.
     counts: HashMap<(u32, u16, u8), u32>,
-    secrets: RowSecrets,
+    secrets: NodeSecrets,
 }
 
 impl Openings {
-    pub(super) fn new(notes: MapHandle, secrets: RowSecrets) -> Openings {
+    pub(super) fn new(notes: MapHandle, secrets: NodeSecrets) -> Openings {
         Openings { notes, secrets }
     }
 

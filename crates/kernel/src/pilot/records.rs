@@ -161,7 +161,7 @@ impl Pulse {
     }
 }
 
-/// The daemon's sign of life: without one for `TP_ROWS_VOID_NS` no row is valid.
+/// The daemon's sign of life: without one for `TP_CHOICE_DISTS_STALE_NS` no choice distribution is valid.
 pub struct Heartbeat(Pulse);
 
 impl Heartbeat {
@@ -178,7 +178,7 @@ impl Heartbeat {
         self.set(now_ns());
     }
 
-    /// Says that it is dead: from now on no row is valid.
+    /// Says that it is dead: from now on no choice distribution is valid.
     pub fn stop(&self) {
         self.set(0);
     }

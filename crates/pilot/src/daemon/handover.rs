@@ -180,7 +180,7 @@ mod tests {
                 tabled: true,
                 learner: LearnerKeys {
                     kind: 1,
-                    rows: 8,
+                    choice_dists: 8,
                     openings: 4,
                     secrets: Default::default(),
                 },

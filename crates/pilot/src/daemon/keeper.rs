@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use tcpilot_core::rows::CellSecrets;
+use tcpilot_core::choice_dist::CellSecrets;
 
 use super::learning;
 use crate::state::{Knowledge, StateError, Store, StoredPath};

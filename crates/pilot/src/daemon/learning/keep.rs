@@ -2,7 +2,7 @@
 
 use tcpilot_abi::{TP_MAX_POLICIES, tp_config};
 use tcpilot_config::Config;
-use tcpilot_core::rows::CellSecrets;
+use tcpilot_core::choice_dist::CellSecrets;
 
 use super::{
     arms::Arms,
@@ -23,7 +23,7 @@ pub struct Restored {
     pub(super) taught: Vec<Taught>,
     pub(super) clock: Clock,
     pub(super) effect: Saved,
-    /// Whether at least one of them begins anew, so that rows of a former daemon mean something else.
+    /// Whether at least one of them begins anew, so that choice distributions of a former daemon mean something else.
     pub(super) is_anew: bool,
 }
 

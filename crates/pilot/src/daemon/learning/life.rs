@@ -1,15 +1,15 @@
-//! Watches the learner's sign of life. Without one for ten seconds all rows are void, and new connections
-//! get the kernel's default. The daemon's first thread reports that rows became void, because a learner's
-//! thread that hangs cannot. The learner's thread reports that they are valid again.
+//! Watches the learner's sign of life. Without one for ten seconds all choice distributions are void, and new
+//! connections get the kernel's default. The daemon's first thread reports that distributions became void, because a
+//! learner's thread that hangs cannot. The learner's thread reports that they are valid again.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::{Duration, Instant},
 };
 
-use tcpilot_abi::TP_ROWS_VOID_NS;
+use tcpilot_abi::TP_CHOICE_DISTS_STALE_NS;
 
-const VOID: Duration = Duration::from_nanos(TP_ROWS_VOID_NS);
+const VOID: Duration = Duration::from_nanos(TP_CHOICE_DISTS_STALE_NS);
 
 /// The last sign of life, for both threads.
 pub(super) struct Life {
@@ -37,7 +37,7 @@ impl Life {
         passed.saturating_sub(Duration::from_millis(self.last_ms.load(Ordering::Relaxed)))
     }
 
-    /// Notes a sign. Returns how long rows were void before it, if they were.
+    /// Notes a sign. Returns how long choice distributions were void before it, if they were.
     fn sign_at(&self, now: Instant) -> Option<Duration> {
         let void = self.silence_at(now).checked_sub(VOID);
         let passed = now.saturating_duration_since(self.begun);
@@ -50,12 +50,12 @@ impl Life {
         void
     }
 
-    /// Notes a sign, and logs how long rows were void, if they were.
+    /// Notes a sign, and logs how long choice distributions were void, if they were.
     pub(super) fn sign(&self) {
         if let Some(void) = self.sign_at(Instant::now()) {
             let seconds = void.as_secs_f64();
             tracing::warn!(
-                "rows are valid again; they were void for {seconds:.1} s, for want of a sign of life"
+                "choice distributions are valid again; they were void for {seconds:.1} s, for want of a sign of life"
             );
         }
     }
@@ -64,17 +64,17 @@ impl Life {
         self.silence_at(now) < VOID
     }
 
-    /// Whether rows are valid now.
+    /// Whether choice distributions are valid now.
     pub(super) fn are_valid(&self) -> bool {
         self.are_valid_at(Instant::now())
     }
 
-    /// How often rows became void.
+    /// How often choice distributions became void.
     fn times_void_at(&self, now: Instant) -> u64 {
         self.lapses.load(Ordering::Relaxed) + u64::from(!self.are_valid_at(now))
     }
 
-    /// How often rows became void.
+    /// How often choice distributions became void.
     pub(super) fn times_void(&self) -> u64 {
         self.times_void_at(Instant::now())
     }
@@ -83,11 +83,11 @@ impl Life {
         !self.are_valid_at(now) && !self.told.swap(true, Ordering::Relaxed)
     }
 
-    /// If rows are void, logs that, once for each silence.
+    /// If choice distributions are void, logs that, once for each silence.
     pub(super) fn tell_void(&self) {
         if self.is_to_be_told_at(Instant::now()) {
             tracing::warn!(
-                "the learner has given no sign of life for 10 s: rows are void, and new connections get the \
+                "the learner has given no sign of life for 10 s: choice distributions are void, and new connections get the \
                  kernel's default"
             );
         }

@@ -1,11 +1,13 @@
 //! The learner in the daemon: a thread of its own, which reads the records of connections, learns, and
-//! writes the rows by which the BPF programs choose (docs/understand/decisions/18-learner-in-the-daemon.md).
+//! writes the choice distributions by which the BPF programs choose
+//! (docs/understand/decisions/18-learner-in-the-daemon.md).
 //!
 //! The learner's thread never waits for the daemon's first thread, which answers questions. The first thread
 //! sends it questions through a channel, and waits for each answer for a bounded time. Only the learner's
-//! thread renews the sign of life. If it hangs, no row is valid after ten seconds.
+//! thread renews the sign of life. If it hangs, no distribution is valid after ten seconds.
 
 mod arms;
+mod choice_dists;
 mod clock;
 mod counts;
 mod effect;
@@ -18,7 +20,6 @@ mod measures;
 mod moves;
 mod origin;
 mod room;
-mod rows;
 mod sampling;
 mod switches;
 mod taught;
@@ -53,15 +54,15 @@ use crate::{
 };
 use effect::Effect;
 
-/// Interval at which records are read and rows written. The BPF programs wake nobody.
+/// Interval at which records are read and choice distributions written. The BPF programs wake nobody.
 const TURN: Duration = Duration::from_millis(50);
-/// Rows of a policy per turn while earlier knowledge is written: some 10 ms of work.
-const ROWS_AT_FIRST: usize = 8192;
-/// Rows of a policy per turn beside those that records ask for: less than half a hundredth of a processor.
-/// If the neighbours of a million rows change, these rows take six minutes.
-const ROWS_PER_TURN: usize = 128;
-/// Rows for each record of a turn: that of its path, and one for the nodes above.
-const ROWS_PER_RECORD: usize = 2;
+/// Choice distributions of a policy per turn while earlier knowledge is written: some 10 ms of work.
+const DISTS_AT_FIRST: usize = 8192;
+/// Choice distributions of a policy per turn beside those that records ask for: less than half a hundredth of a
+/// processor. If the neighbours of a million distributions change, these distributions take six minutes.
+const DISTS_PER_TURN: usize = 128;
+/// Choice distributions for each record of a turn: that of its path, and one for the nodes above.
+const DISTS_PER_RECORD: usize = 2;
 /// Interval at which the sign of life is renewed.
 const BEAT: Duration = Duration::from_secs(1);
 /// Records between two looks at the clock, so that a flood of records does not stop the sign of life.
@@ -104,9 +105,9 @@ struct Worker {
     heartbeat: Heartbeat,
     batch: Vec<tp_record>,
     beaten: Option<Instant>,
-    /// Whether rows of earlier knowledge are still to be written.
+    /// Whether choice distributions of earlier knowledge are still to be written.
     is_filling: bool,
-    /// The count of records when rows were last written.
+    /// The count of records when choice distributions were last written.
     published: u64,
     /// Looks at long connections, and the interval; `None` for never, or after the sampler's thread has
     /// begun.
@@ -117,7 +118,8 @@ struct Worker {
 }
 
 impl Learning {
-    /// Makes everything but the thread. It writes rows, so the first connection finds the earlier knowledge.
+    /// Makes everything but the thread. It writes choice distributions, so the first connection finds the earlier
+    /// knowledge.
     fn new(
         room: Room,
         records: Records,
@@ -148,17 +150,17 @@ impl Learning {
         }
     }
 
-    /// Whether the programs may choose by rows.
-    pub fn rows_are_valid(&self) -> bool {
+    /// Whether the programs may choose by choice distributions.
+    pub fn choice_dists_are_valid(&self) -> bool {
         self.life.are_valid()
     }
 
-    /// How often rows became void since the start.
+    /// How often choice distributions became void since the start.
     pub fn times_void(&self) -> u64 {
         self.life.times_void()
     }
 
-    /// Logs that rows are void, once for each time.
+    /// Logs that choice distributions are void, once for each time.
     pub fn tell_void(&self) {
         self.life.tell_void();
     }
@@ -280,7 +282,7 @@ impl Learning {
 
     /// The problem of a learner that does not answer.
     pub fn hangs() -> Vec<String> {
-        vec!["the learner does not answer: no row is valid after 10 s".to_owned()]
+        vec!["the learner does not answer: no choice distribution is valid after 10 s".to_owned()]
     }
 
     /// The changes since the last save; everything if that save failed, or if `all` is set. `None` if the
@@ -354,8 +356,8 @@ impl Worker {
         self.heartbeat.stop();
     }
 
-    /// One turn of the thread. It writes rows before it gives the sign of life: after a long stop no old row
-    /// becomes valid before the learner has looked at it again.
+    /// One turn of the thread. It writes choice distributions before it gives the sign of life: after a long stop no
+    /// old distribution becomes valid before the learner has looked at it again.
     fn turn(&mut self) {
         let begun = Instant::now();
         self.take_in();
@@ -367,16 +369,16 @@ impl Worker {
         self.room.turns.add(begun.elapsed().as_secs_f64(), 1);
     }
 
-    /// Writes the rows that new records ask for, and some of those that can wait.
+    /// Writes the choice distributions that new records ask for, and some of those that can wait.
     fn publish(&mut self) {
         let records = (self.room.records - self.published) as usize;
         self.published = self.room.records;
         let others = if self.is_filling {
-            ROWS_AT_FIRST
+            DISTS_AT_FIRST
         } else {
-            ROWS_PER_TURN
+            DISTS_PER_TURN
         };
-        let is_done = self.room.publish(others + ROWS_PER_RECORD * records);
+        let is_done = self.room.publish(others + DISTS_PER_RECORD * records);
         self.is_filling &= !is_done;
     }
 
@@ -420,12 +422,12 @@ impl Learning {
     ///
     /// In a dry run nothing is steered, so nothing is held out.
     pub fn open(ends: Ends, taught: Restored, keys: &Config) -> Learning {
-        let mut rows = ends.rows;
-        // The rows of a former daemon mean something else. Those of a program go with its costs.
+        let mut dists = ends.choice_dists;
+        // The choice distributions of a former daemon mean something else. Those of a program go with its costs.
         if taught.is_anew && keys.learner.common.kind == LearnerKind::THOMPSON {
-            rows.clear();
+            dists.clear();
         }
-        let mut room = Room::new(taught.taught, Box::new(rows), taught.clock);
+        let mut room = Room::new(taught.taught, Box::new(dists), taught.clock);
         let estimates = &keys.learner.estimates;
         room.begin_now(estimates.sample_bytes);
         if !keys.dry_run {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use tcpilot_core::rows::CellSecrets;
+use tcpilot_core::choice_dist::CellSecrets;
 use tcpilot_proof::{
     Trial,
     trial::{Group, Host},

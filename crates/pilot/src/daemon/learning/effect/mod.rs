@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use serde::{Deserialize, Serialize};
 use tcpilot_abi::{TP_TRIAL_COUNTS, TP_TRIAL_HELD_OUT, tp_record};
 use tcpilot_config::{Effect as Keys, HoldOut};
-use tcpilot_core::rows::{CellSecrets, cell};
+use tcpilot_core::choice_dist::{CellSecrets, cell};
 use tcpilot_kernel::{CELLS, Cells};
 use tcpilot_proof::{
     Arm, History, Outcome, Point, Schedule, Sequence, Trial,
@@ -241,7 +241,7 @@ impl Effect {
         of_policy.take(group, started_s, seen, schedule, &no_guard);
         if group != ALL && !self.names.contains_key(&group) {
             let lineage = super::translate::lineage(record);
-            let name = super::rows::prefix_of(&lineage.group).to_string();
+            let name = super::choice_dists::prefix_of(&lineage.group).to_string();
             self.names.insert(group, name);
         }
     }

@@ -256,7 +256,7 @@ impl Effect {
 
     /// The cell of an address.
     pub fn cell(&self, remote: &tcpilot_core::Prefix) -> u32 {
-        tcpilot_core::rows::cell(&self.secrets, &remote.words())
+        tcpilot_core::choice_dist::cell(&self.secrets, &remote.words())
     }
 
     /// The sentence of the stop that affects an address's cell, if there is one.

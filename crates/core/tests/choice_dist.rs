@@ -1,4 +1,5 @@
-//! Keys, classes, tags and draws of the learner's rows: the programs' text compared with the learner's own.
+//! Keys, classes, tags and draws of the learner's choice distributions: the programs' text compared with the
+//! learner's own.
 
 use std::{
     array::from_fn,
@@ -9,15 +10,15 @@ use std::{
 use proptest::prelude::*;
 use tcpilot_abi::{
     TP_DRAW_MS, TP_LEVEL_CLASS, TP_LEVEL_GLOBAL, TP_LEVEL_GROUP, TP_LEVEL_PATH, TP_LEVEL_SITE,
-    TP_NO_ARM, TP_OPENED_SHIFT, TP_PART_ALL, TP_PART_NONE, TP_PART_PRIVATE, tp_draw, tp_row,
-    tp_row_bucket, tp_row_key,
+    TP_NO_ARM, TP_OPENED_SHIFT, TP_PART_ALL, TP_PART_NONE, TP_PART_PRIVATE, tp_choice_dist,
+    tp_choice_dist_bucket, tp_draw, tp_node_key,
 };
-use tcpilot_core::rows::{
+use tcpilot_core::choice_dist::{
     Entries, Place, Secrets, arm_at, cell, class, default_probability, domain, draw_holds, draw_of,
-    draw_tag, find_row, log2, probability, random, row_key, tag, unwrap_nat64, words,
+    draw_tag, find_choice_dist, log2, node_key, probability, random, tag, unwrap_nat64, words,
 };
 use tcpilot_learner::{
-    draw::Row,
+    draw::ChoiceDist,
     lineage::{Class, Key, Lineage},
 };
 
@@ -99,17 +100,17 @@ proptest! {
             (TP_LEVEL_GROUP, lineage.group),
             (TP_LEVEL_SITE, lineage.site),
         ] {
-            let key = row_key(level, &place);
+            let key = node_key(level, &place);
             let Key { prefix, domain, class, .. } = node;
             prop_assert_eq!(
                 (bits(key.prefix), key.domain, key.class), (prefix, domain, class), "{}", level
             );
             prop_assert_eq!((u32::from(key.level), key.policy), (level, policy));
         }
-        let above = tp_row_key { policy, level: TP_LEVEL_CLASS as u8, class: of.bits(), ..tp_row_key::default() };
-        prop_assert_eq!(row_key(TP_LEVEL_CLASS, &place), above);
-        let global = tp_row_key { policy, level: TP_LEVEL_GLOBAL as u8, ..tp_row_key::default() };
-        prop_assert_eq!(row_key(TP_LEVEL_GLOBAL, &place), global);
+        let above = tp_node_key { policy, level: TP_LEVEL_CLASS as u8, class: of.bits(), ..tp_node_key::default() };
+        prop_assert_eq!(node_key(TP_LEVEL_CLASS, &place), above);
+        let global = tp_node_key { policy, level: TP_LEVEL_GLOBAL as u8, ..tp_node_key::default() };
+        prop_assert_eq!(node_key(TP_LEVEL_GLOBAL, &place), global);
     }
 
     /// The short way for IPv4 included.
@@ -118,7 +119,7 @@ proptest! {
         peer in peers(), secrets in secrets(), place in places(), class in any::<u16>(),
     ) {
         let place = Place { remote: address(peer), ..place };
-        let key = row_key(TP_LEVEL_PATH, &Place { class: 0, ..place });
+        let key = node_key(TP_LEVEL_PATH, &Place { class: 0, ..place });
         prop_assert_eq!(draw_tag(&secrets, &place), tag(&secrets, &key) as u32 | 1);
         prop_assert_eq!(draw_tag(&secrets, &place), draw_tag(&secrets, &Place { class, ..place }));
     }
@@ -136,12 +137,12 @@ proptest! {
         let mut entries = entries;
         entries.sort_unstable();
         entries[7] = 0xffff;
-        prop_assert_eq!(arm_at(&entries, draw) as usize, Row(entries).arm(draw as u16));
+        prop_assert_eq!(arm_at(&entries, draw) as usize, ChoiceDist(entries).arm(draw as u16));
     }
 
     #[test]
     fn the_tag_is_the_sum_of_products_of_its_definition(of in places(), a in secrets(), level in 0u32..5) {
-        let key = row_key(level, &of);
+        let key = node_key(level, &of);
         let last = u32::from(key.class) | u32::from(key.level) << 16 | u32::from(key.policy) << 24;
         let [p0, p1, p2, p3] = key.prefix;
         let x = [p0, p1, p2, p3, key.domain, last].map(u64::from);
@@ -158,7 +159,7 @@ proptest! {
     #[test]
     fn keys_that_differ_have_tags_that_differ(of in places(), other in places(), a in secrets(), level in 0u32..5) {
         // In 256 cases two tags agree by chance with probability 2^-56.
-        let (key, other) = (row_key(level, &of), row_key(level, &other));
+        let (key, other) = (node_key(level, &of), node_key(level, &other));
         prop_assert_eq!(key == other, tag(&a, &key) == tag(&a, &other));
     }
 }
@@ -270,21 +271,21 @@ fn a_draw_holds_while_a_connection_has_it_and_half_a_minute_at_most() {
 }
 
 #[test]
-fn a_row_is_found_by_its_tag_in_any_place_of_its_bucket() {
-    let mut bucket = tp_row_bucket::default();
-    for (number, row) in (1..).zip(&mut bucket.row) {
-        *row = tp_row {
+fn a_distribution_is_found_anywhere_in_its_bucket() {
+    let mut bucket = tp_choice_dist_bucket::default();
+    for (number, dist) in (1..).zip(&mut bucket.dist) {
+        *dist = tp_choice_dist {
             tag: number,
             upto: [number as u16; 8],
             level: TP_LEVEL_GROUP as u8,
-            ..tp_row::default()
+            ..tp_choice_dist::default()
         };
     }
     for tag in 1..=4 {
         let expected = (words(&[tag as u16; 8]), TP_LEVEL_GROUP);
-        assert_eq!(find_row(&bucket, tag), Some(expected));
+        assert_eq!(find_choice_dist(&bucket, tag), Some(expected));
     }
-    assert_eq!(find_row(&bucket, 5), None);
+    assert_eq!(find_choice_dist(&bucket, 5), None);
 }
 
 #[test]
