@@ -95,8 +95,8 @@ struct tp_draw {
 	__u8 arm;	   /* plus one; 0: none was drawn yet */
 	__u8 pad;
 	/* what the path's next connection would otherwise compute again */
-	__u64 hint; /* of the choice distribution of its last connection: tp_hint() */
-	__u16 cell; /* of its address: tp_cell() */
+	__u64 hint;   /* of the choice distribution of its last connection: tp_hint() */
+	__u16 bucket; /* of its address: tp_assignment_bucket() */
 	__u8 pad2[6];
 };
 
@@ -130,9 +130,10 @@ struct tp_opening_bucket {
 };
 
 /* To find out whether steering helps, some connections are held out: they get no choice, no
- * rescue and no tuning.  Groups of addresses (the prefixes of TP_LEVEL_GROUP) fall into cells
- * by a keyed hash, and the daemon says for each cell whether new connections are held out. */
-#define TP_CELLS 65536 /* a power of two */
+ * rescue and no tuning.  Groups of addresses (the prefixes of TP_LEVEL_GROUP) fall into assignment
+ * buckets by a keyed hash, and the daemon says for each bucket whether new connections are held
+ * out. */
+#define TP_ASSIGNMENT_BUCKETS 65536 /* a power of two */
 
 /* Bits.  If both are set, the connection is held out, and compared with those that only count. */
 enum tp_trial {
@@ -145,7 +146,7 @@ struct tp_pulse {
 	__u64 beat_ns; /* CLOCK_MONOTONIC, the daemon's last sign of life; 0: none yet */
 	__u64 levels; /* bit i: there are choice distributions of enum tp_level i; programs skip the
 			 others */
-	__u64 trials; /* the daemon has written some cell since the start */
+	__u64 trials; /* the daemon has written some assignment bucket since the start */
 	__u64 dists_version; /* another number after each choice distribution that is new; 0: no
 				hint holds */
 	__u64 wireless;	     /* the kernel knows wireless devices */

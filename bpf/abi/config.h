@@ -79,7 +79,7 @@ struct tp_config {
 	__u64 host_netns; /* the daemon's namespace; 0: interfaces do not separate paths */
 	__u64 hash_secrets[TP_HASH_SECRETS];
 	__u64 node_secrets[2][TP_NODE_SECRETS];
-	__u64 cell_secrets[TP_NODE_SECRETS];
+	__u64 assignment_secrets[TP_NODE_SECRETS];
 	__u32 buckets; /* a power of two */
 	__u32 choice_dist_buckets;
 	__u32 opening_buckets; /* a power of two */

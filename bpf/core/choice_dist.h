@@ -135,12 +135,12 @@ TP_INLINE void tp_costs_key(const struct tp_node_key *of, struct tp_node_key *ke
 	key->class = 0;
 }
 
-/* The cell of an address, by its group alone: no host is held out on one port and steered on
- * another.  Neighbouring prefixes differ by little, so with one secret in a thousand their hashes
- * differ in the upper bits only, and all would share a few cells.  The xor brings these bits
- * down, and the product (the first of MurmurHash3's finalizer) spreads them; both can be undone,
- * so the hash stays strongly universal. */
-TP_INLINE __u32 tp_cell(const __u64 secrets[TP_NODE_SECRETS], const __u32 addr[4])
+/* The assignment bucket of an address, by its group alone: no host is held out on one port and
+ * steered on another.  Neighbouring prefixes differ by little, so with one secret in a thousand
+ * their hashes differ in the upper bits only, and all would share a few buckets.  The xor brings
+ * these bits down, and the product (the first of MurmurHash3's finalizer) spreads them; both can be
+ * undone, so the hash stays strongly universal. */
+TP_INLINE __u32 tp_assignment_bucket(const __u64 secrets[TP_NODE_SECRETS], const __u32 addr[4])
 {
 	struct tp_node_key of = {.prefix = {addr[0], addr[1], addr[2], addr[3]}}, group;
 	__u32 half;
@@ -149,7 +149,7 @@ TP_INLINE __u32 tp_cell(const __u64 secrets[TP_NODE_SECRETS], const __u32 addr[4
 	tp_node_key_at(&of, TP_LEVEL_GROUP, &group);
 	half = tp_node_half(secrets, &group);
 	half = (half ^ half >> 16) * 0x85ebca6b;
-	return half >> 16 & (TP_CELLS - 1);
+	return half >> 16 & (TP_ASSIGNMENT_BUCKETS - 1);
 }
 
 /* The tag of the distribution that a connection got, to be found again by the next one on its path.

@@ -90,9 +90,9 @@ static __always_inline __u8 arm_for(const struct visit *v, const struct tp_node_
 	if (!draw)
 		return TP_NO_ARM;
 	asks.seed = (__u64)note->tag << 32 ^ now_ns;
-	asks.cell = cell_of(draw, asks.tag, place->prefix);
+	asks.bucket = bucket_of(draw, asks.tag, place->prefix);
 	if (!v->again) /* if it is set, the socket has our algorithm already */
-		note->trial = trial_in(asks.cell);
+		note->trial = trial_in(asks.bucket);
 	if (note->trial & TP_TRIAL_HELD_OUT) {
 		note->why = TP_WHY_HELD_OUT;
 		note->flags |= TP_CONN_HELD_OUT;

@@ -172,7 +172,7 @@ struct asking {
 	__u32 tag;	     /* of its path */
 	__u32 now;	     /* ns >> TP_OPENED_SHIFT */
 	__u32 eligible;	     /* arms, as bits */
-	__u16 cell;	     /* of its address */
+	__u16 bucket;	     /* of its address */
 	__u16 class;
 	__u8 in_force; /* its arm; TP_NO_ARM: none */
 	__u8 pad[7];
@@ -195,9 +195,9 @@ static __always_inline int hinted_choice_dist(const struct tp_draw *draw, const 
 /* The path takes the slot, which was another's. */
 static __always_inline void take_slot(struct tp_draw *draw, const struct asking *a)
 {
-	draw->tag = 0; /* nobody takes the old path's cell for that of the new one */
+	draw->tag = 0; /* nobody takes the old path's assignment bucket for that of the new one */
 	asm volatile("" ::: "memory");
-	draw->cell = a->cell;
+	draw->bucket = a->bucket;
 	draw->hint = 0;
 	draw->arm = 0;
 	draw->live = 1;

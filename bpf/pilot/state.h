@@ -18,8 +18,8 @@ struct tp_counters counters[TP_COUNTER_SETS] __attribute__((aligned(64))) SEC(".
 __u64 last_loss_ns; /* when a packet was lost last */
 /* The learner in the daemon maps it into its memory. */
 struct tp_pulse pulse SEC(".bss.learner");
-/* Likewise: enum tp_trial of each cell. */
-__u8 cells[TP_CELLS] SEC(".bss.cells");
+/* Likewise: enum tp_trial of each assignment bucket. */
+__u8 assignment_buckets[TP_ASSIGNMENT_BUCKETS] SEC(".bss.cells");
 /* The unit of the kernel's own counts of time; 0: not known. */
 __u32 ticks_per_s;
 /* The id of the steered cgroup, which may be removed and made anew; 0: the root. */

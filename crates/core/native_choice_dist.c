@@ -34,9 +34,9 @@ __u32 native_draw_tag(const __u64 secrets[TP_NODE_SECRETS], const struct tp_node
 	return tp_draw_tag(secrets, place);
 }
 
-__u32 native_cell(const __u64 secrets[TP_NODE_SECRETS], const __u32 addr[4])
+__u32 native_assignment_bucket(const __u64 secrets[TP_NODE_SECRETS], const __u32 addr[4])
 {
-	return tp_cell(secrets, addr);
+	return tp_assignment_bucket(secrets, addr);
 }
 
 __u32 native_domain(__u32 parting, const __u32 addr[4], __u64 netns_cookie, __u16 egress)

@@ -7,7 +7,7 @@ use tcpilot_abi::{
     TP_TRIAL_HELD_OUT, TP_WITHHELD_ALREADY, Why, tp_config, tp_record,
 };
 use tcpilot_core::choice_dist::Place;
-use tcpilot_kernel::{CELLS, Move};
+use tcpilot_kernel::{ASSIGNMENT_BUCKETS, Move};
 use tcpilot_tests::{Actor, Daemon, FAR, Lab, Sink, until};
 
 use crate::{
@@ -137,8 +137,8 @@ fn nobody_is_moved_who_may_not_be() {
         assert!(!is_moved(&config(), choose, RENO), "{choice}");
     }
     let stop = |learner: &mut Learner, _: &mut Actor| {
-        let all = Box::new([TP_TRIAL_HELD_OUT as u8; CELLS]);
-        learner.ends.cells.set(&all);
+        let all = Box::new([TP_TRIAL_HELD_OUT as u8; ASSIGNMENT_BUCKETS]);
+        learner.ends.assignment_buckets.set(&all);
     };
     assert!(
         !is_moved(&config(), stop, RENO),
@@ -152,11 +152,11 @@ fn a_connection_that_is_held_out_is_not_moved() {
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &sampling(config()));
     learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_BBR, 1);
-    let all = |trial: u32| Box::new([trial as u8; CELLS]);
-    learner.ends.cells.set(&all(TP_TRIAL_HELD_OUT));
+    let all = |trial: u32| Box::new([trial as u8; ASSIGNMENT_BUCKETS]);
+    learner.ends.assignment_buckets.set(&all(TP_TRIAL_HELD_OUT));
     let mut application = open_long(&lab, FAR);
     // Connections that open now are steered.
-    learner.ends.cells.set(&all(0));
+    learner.ends.assignment_buckets.set(&all(0));
     let first = sample(&mut learner, &[]);
     assert_eq!(told(&first), (TP_RECORD_SAMPLE, RENO, Why::HeldOut));
     let wanted = Move {

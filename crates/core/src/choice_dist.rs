@@ -5,8 +5,8 @@ use tcpilot_abi::{TP_MAX_ARMS, TP_NODE_SECRETS, tp_choice_dist_bucket, tp_draw, 
 /// The secrets of the two halves of a tag.
 pub type Secrets = [[u64; TP_NODE_SECRETS as usize]; 2];
 
-/// The secrets of the cells.
-pub type CellSecrets = [u64; TP_NODE_SECRETS as usize];
+/// The secrets of the assignment buckets.
+pub type AssignmentSecrets = [u64; TP_NODE_SECRETS as usize];
 
 /// A choice distribution's entries, see `struct tp_choice_dist`.
 pub type Entries = [u16; TP_MAX_ARMS as usize];
@@ -31,7 +31,7 @@ mod c {
         pub safe fn native_node_tag(secrets: &Secrets, key: &tp_node_key) -> u64;
         pub safe fn native_choice_dist_bucket(tag: u64, buckets: u32) -> u32;
         pub safe fn native_draw_tag(secrets: &[u64; TP_NODE_SECRETS as usize], place: &tp_node_key) -> u32;
-        pub safe fn native_cell(secrets: &CellSecrets, addr: &[u32; 4]) -> u32;
+        pub safe fn native_assignment_bucket(secrets: &AssignmentSecrets, addr: &[u32; 4]) -> u32;
         pub safe fn native_domain(parting: u32, addr: &[u32; 4], netns_cookie: u64, egress: u16) -> u32;
         pub safe fn native_unwrap(addr: &mut [u32; 4]);
         pub safe fn native_log2(x: u32) -> u32;
@@ -48,8 +48,8 @@ mod c {
 }
 
 pub use c::{
-    native_cell as cell, native_choice_dist_bucket as bucket, native_class as class,
-    native_domain as domain, native_draw_of as draw_of, native_log2 as log2,
+    native_assignment_bucket as assignment_bucket, native_choice_dist_bucket as bucket,
+    native_class as class, native_domain as domain, native_draw_of as draw_of, native_log2 as log2,
     native_node_tag as tag, native_random as random,
 };
 

@@ -14,8 +14,9 @@ use tcpilot_abi::{
     tp_choice_dist_bucket, tp_draw, tp_node_key,
 };
 use tcpilot_core::choice_dist::{
-    Entries, Place, Secrets, arm_at, cell, class, default_probability, domain, draw_holds, draw_of,
-    draw_tag, find_choice_dist, log2, node_key, probability, random, tag, unwrap_nat64, words,
+    Entries, Place, Secrets, arm_at, assignment_bucket, class, default_probability, domain,
+    draw_holds, draw_of, draw_tag, find_choice_dist, log2, node_key, probability, random, tag,
+    unwrap_nat64, words,
 };
 use tcpilot_learner::{
     draw::ChoiceDist,
@@ -289,13 +290,13 @@ fn a_distribution_is_found_anywhere_in_its_bucket() {
 }
 
 #[test]
-fn neighbouring_prefixes_fall_into_cells_of_their_own() {
+fn neighbouring_prefixes_fall_into_separate_buckets() {
     let remote = |prefix| address(IpAddr::V4(Ipv4Addr::new(198, 51, prefix, 7)));
     // With these secrets the hashes of such prefixes differ in their upper 16 bits only.
     let mut secrets = from_fn(|i| 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(i as u64 + 1));
     secrets[3] = (1 << 32) - u64::from(remote(0)[2]);
-    let cells: BTreeSet<u32> = (0..100)
-        .map(|prefix| cell(&secrets, &remote(prefix)))
+    let buckets: BTreeSet<u32> = (0..100)
+        .map(|prefix| assignment_bucket(&secrets, &remote(prefix)))
         .collect();
-    assert!(cells.len() > 95, "{}", cells.len());
+    assert!(buckets.len() > 95, "{}", buckets.len());
 }

@@ -1,6 +1,6 @@
 //! The pilot's programs and maps: loaded, attached to a cgroup, read and written.
 
-mod cells;
+mod assignment_buckets;
 mod choice_dists;
 mod clocks;
 mod costs;
@@ -41,7 +41,7 @@ use crate::{
 };
 
 skeleton_module!("sockops.skel.rs");
-pub use cells::{CELLS, Cells};
+pub use assignment_buckets::{ASSIGNMENT_BUCKETS, AssignmentBuckets};
 pub use choice_dists::{ChoiceDists, Entries, NodeSecrets, Put};
 pub use costs::Costs;
 pub use ends::{Ends, LearnerDescriptors, LearnerKeys};

@@ -13,8 +13,8 @@ use tcpilot_abi::{
 };
 
 use super::{
-    Cells, ChoiceDists, Costs, Heartbeat, Legacy, OpenSockopsSkel, Openings, Pilot, Records,
-    Sampler, choice_dists::NodeSecrets,
+    AssignmentBuckets, ChoiceDists, Costs, Heartbeat, Legacy, OpenSockopsSkel, Openings, Pilot,
+    Records, Sampler, choice_dists::NodeSecrets,
 };
 use crate::{Error, object::map_error};
 
@@ -99,7 +99,7 @@ pub struct Ends {
     /// The sign of life without which no choice distribution is valid.
     pub heartbeat: Heartbeat,
     /// Which connections are held out.
-    pub cells: Cells,
+    pub assignment_buckets: AssignmentBuckets,
     /// Reports open connections, and moves them.
     pub sampler: Sampler,
     /// Counts open connections by path.
@@ -135,7 +135,7 @@ impl Pilot {
             )?,
             records: Records::new(maps.records.as_fd(), TP_RECORDS_BYTES as usize, pulse)?,
             heartbeat: Heartbeat::new(pulse)?,
-            cells: Cells::new(maps.bss_cells.as_fd(), pulse)?,
+            assignment_buckets: AssignmentBuckets::new(maps.bss_cells.as_fd(), pulse)?,
             sampler: Sampler::new(link, moves),
             openings: Openings::new(notes, keys.secrets),
             costs,

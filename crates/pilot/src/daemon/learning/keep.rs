@@ -2,7 +2,7 @@
 
 use tcpilot_abi::{TP_MAX_POLICIES, tp_config};
 use tcpilot_config::Config;
-use tcpilot_core::choice_dist::CellSecrets;
+use tcpilot_core::choice_dist::AssignmentSecrets;
 
 use super::{
     arms::Arms,
@@ -85,7 +85,7 @@ impl Restored {
     pub fn read(
         lessons: Vec<Lesson>,
         store: Option<&Store>,
-        secrets: CellSecrets,
+        secrets: AssignmentSecrets,
         now_unix_s: f64,
     ) -> Result<Restored, StateError> {
         let clock = Clock::new(now_unix_s);

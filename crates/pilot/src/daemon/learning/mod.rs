@@ -264,7 +264,7 @@ impl Learning {
     pub fn stopped(&self, remote: tcpilot_core::Prefix) -> Option<String> {
         let stopped = self.ask(move |room| {
             let effect = room.effect.as_ref()?;
-            effect.stopped(effect.cell(&remote))
+            effect.stopped(effect.assignment_bucket(&remote))
         });
         stopped.flatten()
     }
@@ -431,11 +431,11 @@ impl Learning {
         let estimates = &keys.learner.estimates;
         room.begin_now(estimates.sample_bytes);
         if !keys.dry_run {
-            let cells = Box::new(ends.cells);
+            let buckets = Box::new(ends.assignment_buckets);
             room.effect = Some(Effect::open(
                 keys.effect.clone(),
                 taught.effect,
-                cells,
+                buckets,
                 taught.clock,
             ));
         }
