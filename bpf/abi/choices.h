@@ -80,16 +80,16 @@ struct tp_choice_dist_bucket {
 /* All choice distributions are void so long after the daemon's last sign of life. */
 #define TP_CHOICE_DISTS_STALE_NS 10000000000ULL
 
-/* Connections of one path that overlap in time share a draw, for TP_DRAW_MS at most.  Otherwise
- * the learner would compare arms that fight for one queue (Spang et al., "Unbiased Experiments
- * in Congested Networks", IMC 2021).  The table has no chains: a path may lose its draw to
- * another, and then draws again. */
-#define TP_DRAW_MS 30000
-#define TP_DRAWS 65536 /* a power of two */
+/* Connections of one path that overlap in time share an assignment, for TP_ASSIGNMENT_MS at most.
+ * Otherwise the learner would compare arms that fight for one queue (Spang et al., "Unbiased
+ * Experiments in Congested Networks", IMC 2021).  The table has no chains: a path may lose its
+ * assignment to another, and then draws again. */
+#define TP_ASSIGNMENT_MS 30000
+#define TP_ASSIGNMENTS 65536 /* a power of two */
 
-struct tp_draw {
+struct tp_assignment {
 	__u32 tag;	   /* from the path's hash; 0: empty */
-	__u32 live;	   /* open connections that took this draw or one before it */
+	__u32 live;	   /* open connections that took this assignment or one before it */
 	__u32 since;	   /* when it was drawn: ns >> TP_OPENED_SHIFT */
 	__u16 probability; /* of the arm, from the choice distribution with which it was drawn */
 	__u8 arm;	   /* plus one; 0: none was drawn yet */
@@ -108,7 +108,7 @@ struct tp_opening {
 	__u32 rate;	   /* before its FIN, bytes per second >> TP_NOTE_RATE_SHIFT; 0: none */
 	__u32 opened;	   /* when: ns >> TP_OPENED_SHIFT */
 	__u32 rtt_us;	   /* of the handshake; 0: unknown */
-	__u32 path;	   /* the hash of its path: tp_draw_tag() */
+	__u32 path;	   /* the hash of its path: tp_assignment_tag() */
 	__u16 class;	   /* enum tp_class_bits */
 	__u16 probability; /* of the choice, in parts of 0xffff */
 	__u8 arm;	   /* the choice; TP_NO_ARM: the default, which is no arm */
@@ -218,7 +218,7 @@ struct tp_move {
 TP_ASSERT_SIZE(tp_node_key, 24);
 TP_ASSERT_SIZE(tp_choice_dist, 32);
 TP_ASSERT_SIZE(tp_choice_dist_bucket, 32 * TP_CHOICE_DIST_WAYS);
-TP_ASSERT_SIZE(tp_draw, 32);
+TP_ASSERT_SIZE(tp_assignment, 32);
 TP_ASSERT_SIZE(tp_opening, 32);
 TP_ASSERT_SIZE(tp_opening_bucket, 32 * TP_OPENING_WAYS);
 TP_ASSERT_SIZE(tp_pulse, 128);

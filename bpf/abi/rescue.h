@@ -61,7 +61,7 @@ enum tp_rescue_flags {
 #define TP_REFUSALS 4096 /* a power of two */
 
 struct tp_refusal {
-	__u32 tag;   /* of the path's hash, the same as its draw's; 0: empty */
+	__u32 tag;   /* of the path's hash, the same as its assignment's; 0: empty */
 	__u32 since; /* the last failure: ns >> TP_OPENED_SHIFT */
 	__u32 times; /* failures in a row */
 	__u32 pad;

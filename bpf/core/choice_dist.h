@@ -112,8 +112,10 @@ TP_INLINE void tp_node_key_at(const struct tp_node_key *of, __u32 level, struct 
 }
 
 /* The hash of a path without its class; never 0.  Once a queue is full, new clients get other
- * classes than those before, but still share the path's draw.  place: with the whole address. */
-TP_INLINE __u32 tp_draw_tag(const __u64 secrets[TP_NODE_SECRETS], const struct tp_node_key *place)
+ * classes than those before, but still share the path's assignment.  place: with the whole
+ * address. */
+TP_INLINE __u32 tp_assignment_tag(const __u64 secrets[TP_NODE_SECRETS],
+				  const struct tp_node_key *place)
 {
 	struct tp_node_key key = {.policy = place->policy, .domain = place->domain};
 

@@ -93,12 +93,12 @@ TP_INLINE __u32 tp_default_probability(const __u64 upto[2], __u32 eligible, __u3
 	return sum;
 }
 
-/* Whether a path's draw still holds: some connection with it is open, and it is not old.
- * now: ns >> TP_OPENED_SHIFT, as tp_draw.since. */
-TP_INLINE int tp_draw_holds(const struct tp_draw *draw, __u32 tag, __u32 now)
+/* Whether a path's assignment still holds: some connection with it is open, and it is not old.
+ * now: ns >> TP_OPENED_SHIFT, as tp_assignment.since. */
+TP_INLINE int tp_assignment_holds(const struct tp_assignment *assignment, __u32 tag, __u32 now)
 {
-	return draw->tag == tag && draw->live &&
-	       now - draw->since <= (__u32)(TP_DRAW_MS * 1000000ULL >> TP_OPENED_SHIFT);
+	return assignment->tag == tag && assignment->live &&
+	       now - assignment->since <= (__u32)(TP_ASSIGNMENT_MS * 1000000ULL >> TP_OPENED_SHIFT);
 }
 
 #endif

@@ -45,24 +45,24 @@ static __always_inline __u32 eligible_arms(const struct visit *v, __u32 handshak
 }
 
 /* Draws from a choice distribution. */
-static __always_inline __u8 draw_arm(const struct visit *v, struct tp_draw *draw,
+static __always_inline __u8 draw_arm(const struct visit *v, struct tp_assignment *assignment,
 				     struct asking *asks, const struct tp_shares *shares,
 				     struct tp_opening *note)
 {
-	struct drawn drawn = {};
+	struct assigned assigned = {};
 
 	note->level = shares->level;
 	note->why = TP_WHY_DRAWN;
 	if (cfg.dry_run)
 		return TP_NO_ARM; /* it would keep its algorithm whatever is drawn */
-	note->flags |= TP_CONN_DRAWN;
+	note->flags |= TP_CONN_ASSIGNED;
 	asks->eligible = eligible_arms(v, note->rtt_us);
 	if (cfg.ecn_arms && !asks->eligible)
 		note->why = TP_WHY_NO_ARM;
 	asks->in_force = v->in_force.arm;
-	take_draw(draw, asks, shares, &drawn);
-	note->probability = drawn.probability;
-	return drawn.arm;
+	take_assignment(assignment, asks, shares, &assigned);
+	note->probability = assigned.probability;
+	return assigned.arm;
 }
 
 /* Sets an arm, and notes the arm that is in force then. */
@@ -84,13 +84,13 @@ static __always_inline __u8 arm_for(const struct visit *v, const struct tp_node_
 			      .now = note->opened,
 			      .class = place->class,
 			      .dists_version = pulse.dists_version};
-	struct tp_draw *draw = draw_at(asks.tag);
+	struct tp_assignment *assignment = assignment_at(asks.tag);
 	struct tp_shares shares = {};
 
-	if (!draw)
+	if (!assignment)
 		return TP_NO_ARM;
 	asks.seed = (__u64)note->tag << 32 ^ now_ns;
-	asks.bucket = bucket_of(draw, asks.tag, place->prefix);
+	asks.bucket = bucket_of(assignment, asks.tag, place->prefix);
 	if (!v->again) /* if it is set, the socket has our algorithm already */
 		note->trial = trial_in(asks.bucket);
 	if (note->trial & TP_TRIAL_HELD_OUT) {
@@ -98,12 +98,13 @@ static __always_inline __u8 arm_for(const struct visit *v, const struct tp_node_
 		note->flags |= TP_CONN_HELD_OUT;
 		return TP_NO_ARM;
 	}
-	if (!hinted_choice_dist(draw, &asks, &shares) && !nearest_choice_dist(place, &shares)) {
+	if (!hinted_choice_dist(assignment, &asks, &shares) &&
+	    !nearest_choice_dist(place, &shares)) {
 		if (!learns_here() || cfg.learner.min_instances)
 			return TP_NO_ARM;
 		tp_even_shares(v->policy->arms, &shares);
 	}
-	return draw_arm(v, draw, &asks, &shares, note);
+	return draw_arm(v, assignment, &asks, &shares, note);
 }
 
 static __always_inline void choose_arm(const struct visit *v, struct tp_node_key *place,
@@ -115,7 +116,7 @@ static __always_inline void choose_arm(const struct visit *v, struct tp_node_key
 	place->class = choice_dist_class(note->class);
 	note->egress = egress_of(v);
 	part_by_egress(place, note->egress);
-	note->path = draw_tag(place);
+	note->path = assignment_tag(place);
 	note->why = TP_WHY_VOID;
 	if (!choice_dists_are_valid(now_ns))
 		return;

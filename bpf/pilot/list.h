@@ -123,7 +123,7 @@ static __always_inline int flow_note(const struct visit *v, struct tp_flow *f)
 		return 0;
 	f->arm = note.arm;
 	f->why = note.why;
-	f->flags = note.flags & ~(TP_CONN_STEERED | TP_CONN_DRAWN);
+	f->flags = note.flags & ~(TP_CONN_STEERED | TP_CONN_ASSIGNED);
 	f->opened_ns = opened_ns_of(&note, bpf_ktime_get_ns());
 	return 1;
 }

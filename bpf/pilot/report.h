@@ -142,7 +142,7 @@ static __always_inline __u32 key_if(const struct tcp_sock *tp, __u8 arm)
 	return arm < TP_MAX_ARMS && arm_key[tp_within(arm, TP_MAX_ARMS)] == key ? key : 0;
 }
 
-/* Removes the note, and releases its draw. */
+/* Removes the note, and releases its assignment. */
 static __always_inline void give_back(const struct visit *v)
 {
 	struct tp_opening *note = note_of(tag_of(v->tp));
@@ -155,8 +155,8 @@ static __always_inline void give_back(const struct visit *v)
 	if (note->flags & TP_CONN_STEERED && tp_sock_of(v->tp)->sk_socket)
 		leave_over(v->sk, key_if(v->tp, note->arm));
 	note->tag = 0;
-	if (note->flags & TP_CONN_DRAWN)
-		release_draw(note->path);
+	if (note->flags & TP_CONN_ASSIGNED)
+		release_assignment(note->path);
 }
 
 /* A tuned window is not the congestion control's work. */
@@ -270,7 +270,8 @@ static __noinline __u32 send_end(hands_t *hands, __u32 weight, __u32 timed_out)
 }
 
 /* The end of a connection that was taken up.  Most ends are not worth a record: they only give
- * back their note and their draw.  It is counted last: who sees the count finds the record. */
+ * back their note and their assignment.  It is counted last: who sees the count finds the
+ * record. */
 static __always_inline void tell_end(const struct visit *v)
 {
 	__u32 timed_out = tp_timed_out(v->tp) ? TP_RECORD_TIMED_OUT : 0;

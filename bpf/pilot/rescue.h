@@ -133,7 +133,7 @@ static __always_inline __u32 why_withheld(struct visit *v)
 	if (!choice_dists_are_valid(bpf_ktime_get_coarse_ns()))
 		return TP_WITHHELD_VOID;
 	part_by_egress(&place, note.egress);
-	tag = draw_tag(&place);
+	tag = assignment_tag(&place);
 	refusal = refusal_at(tag);
 	if (refusal && tp_refusal_holds(refusal, tag, now, cfg.rescue_retry_s))
 		return TP_WITHHELD_FAILED;
@@ -257,7 +257,7 @@ static __noinline __u32 note_outcome(struct bpf_sock_ops *ctx, __u32 has_helped)
 		return 0;
 	if (find_note(tag_of(v.tp), &note))
 		part_by_egress(&place, note.egress);
-	tag = draw_tag(&place);
+	tag = assignment_tag(&place);
 	refusal = refusal_at(tag);
 	if (refusal)
 		tp_refusal_note(refusal, tag, bpf_ktime_get_coarse_ns() >> TP_OPENED_SHIFT,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * shares.h - the shares of a new connection: its place in the learner's tree, the nearest choice
- * distribution above it, and the draw that it shares with the open connections of its path.
+ * distribution above it, and the assignment that it shares with the open connections of its path.
  */
 #ifndef TCPILOT_PILOT_SHARES_H
 #define TCPILOT_PILOT_SHARES_H
@@ -14,9 +14,9 @@
 #include "state.h"
 #include "visit.h"
 
-/* If the end of a connection was not seen, its draw's count of open connections stays too high.
- * So a draw that is about ten minutes old no longer counts. */
-#define STALE_DRAW (600 << (30 - TP_OPENED_SHIFT))
+/* If the end of a connection was not seen, its assignment's count of open connections stays too
+ * high. So an assignment that is about ten minutes old no longer counts. */
+#define STALE_ASSIGNMENT (600 << (30 - TP_OPENED_SHIFT))
 
 /* The interface by which a connection leaves the host, if its policy separates paths by that;
  * else 0.  An interface of another namespace is no way out of the host. */
@@ -152,19 +152,19 @@ static __always_inline int choice_dists_are_valid(__u64 now_ns)
 	return beat_ns && (__s64)(now_ns - beat_ns) <= (__s64)TP_CHOICE_DISTS_STALE_NS;
 }
 
-static __always_inline __u32 draw_tag(const struct tp_node_key *place)
+static __always_inline __u32 assignment_tag(const struct tp_node_key *place)
 {
-	return tp_draw_tag(config()->node_secrets[0], place);
+	return tp_assignment_tag(config()->node_secrets[0], place);
 }
 
-static __always_inline struct tp_draw *draw_at(__u32 tag)
+static __always_inline struct tp_assignment *assignment_at(__u32 tag)
 {
 	__u32 index = tag >> 16;
 
-	return bpf_map_lookup_elem(&draws, &index);
+	return bpf_map_lookup_elem(&assignments, &index);
 }
 
-/* A connection that asks for its path's draw. */
+/* A connection that asks for its path's assignment. */
 struct asking {
 	__u64 seed;	     /* of this connection alone */
 	__u64 dists_version; /* of pulse.dists_version, before it looked for its choice distribution
@@ -178,81 +178,83 @@ struct asking {
 	__u8 pad[7];
 };
 
-/* The result of a draw. */
-struct drawn {
+/* What a connection was assigned. */
+struct assigned {
 	__u32 probability;
 	__u32 arm; /* TP_NO_ARM: the default stays */
 };
 
 /* Whether the hint of the path's last connection leads to the choice distribution of this one. */
-static __always_inline int hinted_choice_dist(const struct tp_draw *draw, const struct asking *a,
-					      struct tp_shares *to)
+static __always_inline int hinted_choice_dist(const struct tp_assignment *assignment,
+					      const struct asking *a, struct tp_shares *to)
 {
-	return draw->tag == a->tag && draw->hint && a->dists_version &&
-	       find_choice_dist(draw->hint - tp_hint(a->class, a->dists_version), to);
+	return assignment->tag == a->tag && assignment->hint && a->dists_version &&
+	       find_choice_dist(assignment->hint - tp_hint(a->class, a->dists_version), to);
 }
 
 /* The path takes the slot, which was another's. */
-static __always_inline void take_slot(struct tp_draw *draw, const struct asking *a)
+static __always_inline void take_slot(struct tp_assignment *assignment, const struct asking *a)
 {
-	draw->tag = 0; /* nobody takes the old path's assignment bucket for that of the new one */
+	assignment->tag =
+	    0; /* nobody takes the old path's assignment bucket for that of the new one */
 	asm volatile("" ::: "memory");
-	draw->bucket = a->bucket;
-	draw->hint = 0;
-	draw->arm = 0;
-	draw->live = 1;
+	assignment->bucket = a->bucket;
+	assignment->hint = 0;
+	assignment->arm = 0;
+	assignment->live = 1;
 	asm volatile("" ::: "memory");
-	draw->tag = a->tag;
+	assignment->tag = a->tag;
 }
 
-/* Joins the open connections of its path if they have a draw; says whether they do.  Else the
- * caller draws anew. */
-static __always_inline int join(struct tp_draw *draw, const struct asking *a)
+/* Joins the open connections of its path if they have an assignment; says whether they do.  Else
+ * the caller draws a new one. */
+static __always_inline int join(struct tp_assignment *assignment, const struct asking *a)
 {
-	if (draw->tag != a->tag) {
-		take_slot(draw, a);
+	if (assignment->tag != a->tag) {
+		take_slot(assignment, a);
 		return 0;
 	}
-	if (a->now - draw->since >= STALE_DRAW) {
-		draw->live = 1;
+	if (a->now - assignment->since >= STALE_ASSIGNMENT) {
+		assignment->live = 1;
 		return 0;
 	}
-	__sync_fetch_and_add(&draw->live, 1);
-	return draw->live > 1 && draw->arm && tp_draw_holds(draw, a->tag, a->now);
+	__sync_fetch_and_add(&assignment->live, 1);
+	return assignment->live > 1 && assignment->arm &&
+	       tp_assignment_holds(assignment, a->tag, a->now);
 }
 
-static __always_inline void draw_anew(struct tp_draw *draw, const struct asking *a,
-				      const struct tp_shares *shares, struct drawn *to)
+static __always_inline void assign(struct tp_assignment *assignment, const struct asking *a,
+				   const struct tp_shares *shares, struct assigned *to)
 {
 	__u32 random = tp_random(config()->node_secrets[1][TP_NODE_SECRETS - 1], a->seed);
 
 	to->arm = tp_arm_at(shares->upto, tp_draw_of(random));
 	to->probability = tp_probability(shares->upto, to->arm);
-	draw->since = a->now;
-	draw->probability = to->probability;
-	draw->arm = to->arm + 1;
+	assignment->since = a->now;
+	assignment->probability = to->probability;
+	assignment->arm = to->arm + 1;
 }
 
 /* Draws from a choice distribution for a connection.  Those of its path that open while it is open
  * get the same arm: the learner may rewrite the distribution meanwhile.  If the arm is not
  * eligible, the default stays. It is a function of its own, so that the verifier goes on with one
  * outcome only. */
-__noinline int take_draw(struct tp_draw *draw, const struct asking *a,
-			 const struct tp_shares *shares, struct drawn *to)
+__noinline int take_assignment(struct tp_assignment *assignment, const struct asking *a,
+			       const struct tp_shares *shares, struct assigned *to)
 {
 	__u64 hint;
 
-	if (!draw || !a || !shares || !to)
+	if (!assignment || !a || !shares || !to)
 		return 0;
-	if (join(draw, a)) {
-		to->arm = (draw->arm - 1) & (TP_MAX_ARMS - 1);
-		to->probability = draw->probability;
+	if (join(assignment, a)) {
+		to->arm = (assignment->arm - 1) & (TP_MAX_ARMS - 1);
+		to->probability = assignment->probability;
 	} else {
-		draw_anew(draw, a, shares, to);
+		assign(assignment, a, shares, to);
 	}
 	hint = shares->tag + tp_hint(a->class, a->dists_version);
-	if (draw->hint != hint && !shares->blurred)
-		draw->hint = hint;
+	if (assignment->hint != hint && !shares->blurred)
+		assignment->hint = hint;
 	if (a->eligible >> to->arm & 1 && to->arm != a->in_force)
 		return 0;
 	if (to->arm != a->in_force || ~a->eligible & ((1U << cfg.arms) - 1))
@@ -261,12 +263,12 @@ __noinline int take_draw(struct tp_draw *draw, const struct asking *a,
 	return 0;
 }
 
-static __always_inline void release_draw(__u32 tag)
+static __always_inline void release_assignment(__u32 tag)
 {
-	struct tp_draw *draw = draw_at(tag);
+	struct tp_assignment *assignment = assignment_at(tag);
 
-	if (draw && draw->tag == tag)
-		tp_decrement(&draw->live);
+	if (assignment && assignment->tag == tag)
+		tp_decrement(&assignment->live);
 }
 
 #endif

@@ -74,8 +74,8 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct tp_draw);
-} draws SEC(".maps");
+	__type(value, struct tp_assignment);
+} assignments SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -24,13 +24,13 @@ __noinline __u32 assignment_bucket_at(const struct remote_address *remote)
 }
 
 /* The same as its path's slot has it, if that is its path's. */
-static __always_inline __u32 bucket_of(const volatile struct tp_draw *draw, __u32 tag,
+static __always_inline __u32 bucket_of(const volatile struct tp_assignment *assignment, __u32 tag,
 				       const __u32 remote[4])
 {
-	if (draw->tag == tag) {
-		__u32 bucket = draw->bucket;
+	if (assignment->tag == tag) {
+		__u32 bucket = assignment->bucket;
 
-		if (draw->tag == tag) /* and not another path's meanwhile */
+		if (assignment->tag == tag) /* and not another path's meanwhile */
 			return bucket;
 	}
 	return assignment_bucket_at((const struct remote_address *)remote);

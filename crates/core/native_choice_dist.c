@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * native_choice_dist.c - the functions for the learner's choice distributions that programs and
- * daemon share, as symbols: keys, tags, classes, draws.  Nothing is computed here.
+ * daemon share, as symbols: keys, tags, classes, assignments.  Nothing is computed here.
  */
 #include <linux/types.h>
 #include "abi/abi.h"
@@ -29,9 +29,9 @@ __u32 native_choice_dist_bucket(__u64 tag, __u32 buckets)
 	return tp_choice_dist_bucket_of(tag, buckets);
 }
 
-__u32 native_draw_tag(const __u64 secrets[TP_NODE_SECRETS], const struct tp_node_key *place)
+__u32 native_assignment_tag(const __u64 secrets[TP_NODE_SECRETS], const struct tp_node_key *place)
 {
-	return tp_draw_tag(secrets, place);
+	return tp_assignment_tag(secrets, place);
 }
 
 __u32 native_assignment_bucket(const __u64 secrets[TP_NODE_SECRETS], const __u32 addr[4])
@@ -86,9 +86,9 @@ __u32 native_default_probability(const __u64 upto[2], __u32 eligible, __u32 defa
 	return tp_default_probability(upto, eligible, default_arm);
 }
 
-int native_draw_holds(const struct tp_draw *draw, __u32 tag, __u32 now)
+int native_assignment_holds(const struct tp_assignment *assignment, __u32 tag, __u32 now)
 {
-	return tp_draw_holds(draw, tag, now);
+	return tp_assignment_holds(assignment, tag, now);
 }
 
 int native_find_choice_dist(const struct tp_choice_dist_bucket *bucket, __u64 tag,

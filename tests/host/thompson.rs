@@ -103,7 +103,7 @@ fn the_better_algorithm_gets_most_connections_and_a_new_neighbour_starts_with_it
     lab.upload("198.51.100.2", 40, 300_000);
     wait_taught(&pilot, 40);
     // Other tests run at the same time, so rates are noisy, and the first forty may mislead. On a starved host
-    // each connection begins before the one before has ended, and shares its draw. By chance it would be 10.
+    // each connection begins before the one before has ended, and shares its assignment. By chance it would be 10.
     let mut taught = 40;
     let mut found = Vec::new();
     while found.last().is_none_or(|of_twenty| *of_twenty < 14) {

@@ -34,7 +34,7 @@ plain!(
     crate::tp_node_key,
     crate::tp_choice_dist,
     crate::tp_choice_dist_bucket,
-    crate::tp_draw,
+    crate::tp_assignment,
     crate::tp_opening,
     crate::tp_opening_bucket,
     crate::tp_pulse,

@@ -1,6 +1,8 @@
 //! `bpf/core/choice_dist.h`, `class.h` and `draw.h`: the learner's choice distributions as the programs read them.
 
-use tcpilot_abi::{TP_MAX_ARMS, TP_NODE_SECRETS, tp_choice_dist_bucket, tp_draw, tp_node_key};
+use tcpilot_abi::{
+    TP_MAX_ARMS, TP_NODE_SECRETS, tp_assignment, tp_choice_dist_bucket, tp_node_key,
+};
 
 /// The secrets of the two halves of a tag.
 pub type Secrets = [[u64; TP_NODE_SECRETS as usize]; 2];
@@ -30,7 +32,7 @@ mod c {
         pub safe fn native_costs_key(of: &tp_node_key, key: &mut tp_node_key);
         pub safe fn native_node_tag(secrets: &Secrets, key: &tp_node_key) -> u64;
         pub safe fn native_choice_dist_bucket(tag: u64, buckets: u32) -> u32;
-        pub safe fn native_draw_tag(secrets: &[u64; TP_NODE_SECRETS as usize], place: &tp_node_key) -> u32;
+        pub safe fn native_assignment_tag(secrets: &[u64; TP_NODE_SECRETS as usize], place: &tp_node_key) -> u32;
         pub safe fn native_assignment_bucket(secrets: &AssignmentSecrets, addr: &[u32; 4]) -> u32;
         pub safe fn native_domain(parting: u32, addr: &[u32; 4], netns_cookie: u64, egress: u16) -> u32;
         pub safe fn native_unwrap(addr: &mut [u32; 4]);
@@ -41,7 +43,7 @@ mod c {
         pub safe fn native_arm_at(upto: &[u64; 2], r: u32) -> u32;
         pub safe fn native_probability(upto: &[u64; 2], arm: u32) -> u32;
         pub safe fn native_default_probability(upto: &[u64; 2], eligible: u32, default_arm: u32) -> u32;
-        pub safe fn native_draw_holds(draw: &tp_draw, tag: u32, now: u32) -> i32;
+        pub safe fn native_assignment_holds(assignment: &tp_assignment, tag: u32, now: u32) -> i32;
         pub safe fn native_even_shares(arms: u32, to: &mut Shares);
         pub safe fn native_find_choice_dist(bucket: &tp_choice_dist_bucket, tag: u64, to: &mut Shares) -> i32;
     }
@@ -86,9 +88,9 @@ pub fn node_key(level: u32, place: &Place) -> tp_node_key {
     key
 }
 
-/// `tp_draw_tag`: the hash of a path without its class, as in the note of an open connection.
-pub fn draw_tag(secrets: &Secrets, place: &Place) -> u32 {
-    c::native_draw_tag(&secrets[0], &place.key())
+/// `tp_assignment_tag`: the hash of a path without its class, as in the note of an open connection.
+pub fn assignment_tag(secrets: &Secrets, place: &Place) -> u32 {
+    c::native_assignment_tag(&secrets[0], &place.key())
 }
 
 /// `tp_costs_key`: the key of the costs that epsilon-greedy has for a place.
@@ -157,9 +159,9 @@ pub fn default_probability(entries: &Entries, eligible: u32, default_arm: u32) -
     c::native_default_probability(&words(entries), eligible, default_arm)
 }
 
-/// `tp_draw_holds`.
-pub fn draw_holds(draw: &tp_draw, tag: u32, now: u32) -> bool {
-    c::native_draw_holds(draw, tag, now) != 0
+/// `tp_assignment_holds`.
+pub fn assignment_holds(assignment: &tp_assignment, tag: u32, now: u32) -> bool {
+    c::native_assignment_holds(assignment, tag, now) != 0
 }
 
 /// `tp_find_choice_dist`: entries and level of the choice distribution with this tag, as a program would read them.

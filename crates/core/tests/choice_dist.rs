@@ -1,4 +1,4 @@
-//! Keys, classes, tags and draws of the learner's choice distributions: the programs' text compared with the
+//! Keys, classes, tags and assignments by the learner's choice distributions: the programs' text compared with the
 //! learner's own.
 
 use std::{
@@ -9,14 +9,14 @@ use std::{
 
 use proptest::prelude::*;
 use tcpilot_abi::{
-    TP_DRAW_MS, TP_LEVEL_CLASS, TP_LEVEL_GLOBAL, TP_LEVEL_GROUP, TP_LEVEL_PATH, TP_LEVEL_SITE,
-    TP_NO_ARM, TP_OPENED_SHIFT, TP_PART_ALL, TP_PART_NONE, TP_PART_PRIVATE, tp_choice_dist,
-    tp_choice_dist_bucket, tp_draw, tp_node_key,
+    TP_ASSIGNMENT_MS, TP_LEVEL_CLASS, TP_LEVEL_GLOBAL, TP_LEVEL_GROUP, TP_LEVEL_PATH,
+    TP_LEVEL_SITE, TP_NO_ARM, TP_OPENED_SHIFT, TP_PART_ALL, TP_PART_NONE, TP_PART_PRIVATE,
+    tp_assignment, tp_choice_dist, tp_choice_dist_bucket, tp_node_key,
 };
 use tcpilot_core::choice_dist::{
-    Entries, Place, Secrets, arm_at, assignment_bucket, class, default_probability, domain,
-    draw_holds, draw_of, draw_tag, find_choice_dist, log2, node_key, probability, random, tag,
-    unwrap_nat64, words,
+    Entries, Place, Secrets, arm_at, assignment_bucket, assignment_holds, assignment_tag, class,
+    default_probability, domain, draw_of, find_choice_dist, log2, node_key, probability, random,
+    tag, unwrap_nat64, words,
 };
 use tcpilot_learner::{
     draw::ChoiceDist,
@@ -116,13 +116,13 @@ proptest! {
 
     /// The short way for IPv4 included.
     #[test]
-    fn a_draws_tag_is_that_of_its_path_without_class(
+    fn assignment_tags_ignore_the_class(
         peer in peers(), secrets in secrets(), place in places(), class in any::<u16>(),
     ) {
         let place = Place { remote: address(peer), ..place };
         let key = node_key(TP_LEVEL_PATH, &Place { class: 0, ..place });
-        prop_assert_eq!(draw_tag(&secrets, &place), tag(&secrets, &key) as u32 | 1);
-        prop_assert_eq!(draw_tag(&secrets, &place), draw_tag(&secrets, &Place { class, ..place }));
+        prop_assert_eq!(assignment_tag(&secrets, &place), tag(&secrets, &key) as u32 | 1);
+        prop_assert_eq!(assignment_tag(&secrets, &place), assignment_tag(&secrets, &Place { class, ..place }));
     }
 
     #[test]
@@ -256,19 +256,34 @@ fn draws_are_uniform_and_never_the_last_number() {
 }
 
 #[test]
-fn a_draw_holds_while_a_connection_has_it_and_half_a_minute_at_most() {
-    let draw = tp_draw {
+fn an_assignment_lasts_half_a_minute_at_most() {
+    let assignment = tp_assignment {
         tag: 7,
         live: 1,
         since: u32::MAX - 5,
-        ..tp_draw::default()
+        ..tp_assignment::default()
     };
-    let most = ((u64::from(TP_DRAW_MS) * 1_000_000) >> TP_OPENED_SHIFT) as u32;
-    assert!(draw_holds(&draw, 7, draw.since));
-    assert!(draw_holds(&draw, 7, draw.since.wrapping_add(most)));
-    assert!(!draw_holds(&draw, 7, draw.since.wrapping_add(most + 1)));
-    assert!(!draw_holds(&draw, 9, draw.since));
-    assert!(!draw_holds(&tp_draw { live: 0, ..draw }, 7, draw.since));
+    let most = ((u64::from(TP_ASSIGNMENT_MS) * 1_000_000) >> TP_OPENED_SHIFT) as u32;
+    assert!(assignment_holds(&assignment, 7, assignment.since));
+    assert!(assignment_holds(
+        &assignment,
+        7,
+        assignment.since.wrapping_add(most)
+    ));
+    assert!(!assignment_holds(
+        &assignment,
+        7,
+        assignment.since.wrapping_add(most + 1)
+    ));
+    assert!(!assignment_holds(&assignment, 9, assignment.since));
+    assert!(!assignment_holds(
+        &tp_assignment {
+            live: 0,
+            ..assignment
+        },
+        7,
+        assignment.since
+    ));
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::{
 use libbpf_rs::{MapHandle, ProgramMut};
 use serde::{Deserialize, Serialize};
 use tcpilot_abi::{
-    TP_CHOICE_DIST_WAYS, TP_DRAWS, TP_LEARNER_EPSILON_GREEDY, TP_OPENING_WAYS, TP_RECORDS_BYTES,
-    TP_REFUSALS, tp_config,
+    TP_ASSIGNMENTS, TP_CHOICE_DIST_WAYS, TP_LEARNER_EPSILON_GREEDY, TP_OPENING_WAYS,
+    TP_RECORDS_BYTES, TP_REFUSALS, tp_config,
 };
 
 use super::{
@@ -84,8 +84,8 @@ impl LearnerKeys {
 /// The learner's descriptors by their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnerDescriptors {
-    /// Choice distributions, costs, draws, notes of open connections, records, connections that lost packets, paths
-    /// on which a rescue did not help.
+    /// Choice distributions, costs, assignments, notes of open connections, records, connections that lost packets,
+    /// paths on which a rescue did not help.
     pub maps: [i32; 7],
 }
 
@@ -163,7 +163,7 @@ pub(super) fn size_maps(
         None => {
             let sized = [
                 maps.openings.set_max_entries(learner.openings),
-                maps.draws.set_max_entries(TP_DRAWS),
+                maps.assignments.set_max_entries(TP_ASSIGNMENTS),
                 maps.records.set_max_entries(TP_RECORDS_BYTES),
                 maps.refusals.set_max_entries(TP_REFUSALS),
             ];

@@ -121,7 +121,15 @@ impl Legacy {
     pub fn take(descriptors: &Descriptors, keys: Keys) -> Result<Legacy, Error> {
         let take = |fd: &i32| inherited(*fd);
         let [paths, conns, tuned, police, counters] = &descriptors.maps;
-        let [dists, costs, draws, openings, records, rescues, refusals] = &descriptors.learner.maps;
+        let [
+            dists,
+            costs,
+            assignments,
+            openings,
+            records,
+            rescues,
+            refusals,
+        ] = &descriptors.learner.maps;
         let links = descriptors.links.iter().map(take);
         let claim = descriptors.claim.as_ref();
         Ok(Legacy {
@@ -136,7 +144,7 @@ impl Legacy {
             learner: [
                 take(dists)?,
                 take(costs)?,
-                take(draws)?,
+                take(assignments)?,
                 take(openings)?,
                 take(records)?,
                 take(rescues)?,
@@ -164,9 +172,17 @@ impl Legacy {
         maps: &mut OpenSockopsMaps<'_>,
         keys: &LearnerKeys,
     ) -> Result<(), Error> {
-        let [dists, costs, draws, openings, records, rescues, refusals] = &self.learner;
+        let [
+            dists,
+            costs,
+            assignments,
+            openings,
+            records,
+            rescues,
+            refusals,
+        ] = &self.learner;
         let mut reuse = vec![
-            maps.draws.reuse_fd(draws.as_fd()),
+            maps.assignments.reuse_fd(assignments.as_fd()),
             maps.openings.reuse_fd(openings.as_fd()),
             maps.records.reuse_fd(records.as_fd()),
             maps.rescues.reuse_fd(rescues.as_fd()),
@@ -330,7 +346,7 @@ impl Pilot {
                 maps: [
                     maps.choice_dists.as_fd(),
                     maps.costs.as_fd(),
-                    maps.draws.as_fd(),
+                    maps.assignments.as_fd(),
                     maps.openings.as_fd(),
                     maps.records.as_fd(),
                     maps.rescues.as_fd(),

@@ -76,7 +76,7 @@ fn words(key: &Key) -> [u32; 4] {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use tcpilot_core::choice_dist::{draw_tag, node_key as of_programs};
+    use tcpilot_core::choice_dist::{assignment_tag, node_key as of_programs};
     use tcpilot_learner::{Level, Lineage};
 
     use super::*;
@@ -105,7 +105,7 @@ mod tests {
             // A note of an open connection has the hash of its whole address.
             let place = Place { remote, domain, class, policy };
             let path = place_of(&lineage.node(Level::Path), policy);
-            prop_assert_eq!(draw_tag(&secrets, &place), draw_tag(&secrets, &path));
+            prop_assert_eq!(assignment_tag(&secrets, &place), assignment_tag(&secrets, &path));
         }
     }
 }

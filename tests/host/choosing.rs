@@ -98,7 +98,7 @@ fn sequential_connections_draw_again_and_report_the_probability() {
 }
 
 #[test]
-fn connections_of_a_path_that_overlap_share_their_draw() {
+fn overlapping_connections_of_a_path_share_their_assignment() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &config());
