@@ -100,12 +100,12 @@ struct tp_assignment {
 	__u8 pad2[6];
 };
 
-/* A note about a connection, made when it opens, for its record.  Storage of the socket's own
- * would cost more than all the rest (decision 2).  If all notes of a bucket are in use, the
- * oldest is lost; that connection's record says so, and teaches nothing. */
-struct tp_opening {
+/* Facts kept from a connection's start, for its record.  Storage of the socket's own
+ * would cost more than all the rest (decision 2).  If all places of a bucket are in use, the
+ * oldest is lost; the record of that connection says so, and teaches nothing. */
+struct tp_conn_start {
 	__u32 tag;	   /* the kernel's hash of the connection's addresses and ports; 0: empty */
-	__u32 rate;	   /* before its FIN, bytes per second >> TP_NOTE_RATE_SHIFT; 0: none */
+	__u32 rate;	   /* before its FIN, bytes per second >> TP_START_RATE_SHIFT; 0: none */
 	__u32 opened;	   /* when: ns >> TP_OPENED_SHIFT */
 	__u32 rtt_us;	   /* of the handshake; 0: unknown */
 	__u32 path;	   /* the hash of its path: tp_assignment_tag() */
@@ -120,13 +120,13 @@ struct tp_opening {
 	__u16 egress; /* the interface that parts its path; 0: none does */
 } __attribute__((aligned(8)));
 
-#define TP_OPENED_SHIFT 20   /* about a millisecond */
-#define TP_NOTE_RATE_SHIFT 4 /* of a note's rate: units of 16 bytes per second */
-#define TP_OPENING_WAYS 4
+#define TP_OPENED_SHIFT 20    /* about a millisecond */
+#define TP_START_RATE_SHIFT 4 /* of a connection start's rate: units of 16 bytes per second */
+#define TP_CONN_START_WAYS 4
 
 /* The low bits of a connection's hash name its bucket. */
-struct tp_opening_bucket {
-	struct tp_opening way[TP_OPENING_WAYS];
+struct tp_conn_start_bucket {
+	struct tp_conn_start way[TP_CONN_START_WAYS];
 };
 
 /* To find out whether steering helps, some connections are held out: they get no choice, no
@@ -160,7 +160,7 @@ enum tp_record_flags {
 	TP_RECORD_SAMPLE = 1,	 /* the connection lives on; sums are since its beginning */
 	TP_RECORD_TIMED_OUT = 2, /* nothing came back any more, with data under way */
 	TP_RECORD_RESCUED = 4,	 /* with SAMPLE: it leaves its arm now, after heavy loss */
-	TP_RECORD_FORGOTTEN = 8, /* its note was lost: arm, class and probability are not known */
+	TP_RECORD_FORGOTTEN = 8, /* its start was lost: arm, class and probability are not known */
 	TP_RECORD_FOREIGN = 16,	 /* its application has chosen since: it does not measure the arm */
 	TP_RECORD_TUNED = 32,	 /* its rate is due to a tuned window */
 	TP_RECORD_UNDONE = 64,	 /* with SAMPLE: it leaves the rescue's arm, which did not help */
@@ -219,8 +219,8 @@ TP_ASSERT_SIZE(tp_node_key, 24);
 TP_ASSERT_SIZE(tp_choice_dist, 32);
 TP_ASSERT_SIZE(tp_choice_dist_bucket, 32 * TP_CHOICE_DIST_WAYS);
 TP_ASSERT_SIZE(tp_assignment, 32);
-TP_ASSERT_SIZE(tp_opening, 32);
-TP_ASSERT_SIZE(tp_opening_bucket, 32 * TP_OPENING_WAYS);
+TP_ASSERT_SIZE(tp_conn_start, 32);
+TP_ASSERT_SIZE(tp_conn_start_bucket, 32 * TP_CONN_START_WAYS);
 TP_ASSERT_SIZE(tp_pulse, 128);
 TP_ASSERT_SIZE(tp_record, 128);
 TP_ASSERT_SIZE(tp_move, 8);

@@ -82,9 +82,9 @@ struct tp_config {
 	__u64 assignment_secrets[TP_NODE_SECRETS];
 	__u32 buckets; /* a power of two */
 	__u32 choice_dist_buckets;
-	__u32 opening_buckets; /* a power of two */
-	__u32 choice_dists;    /* as configured; the loader makes buckets for them */
-	__u32 rescue_retry_s;  /* wait after a rescue that did not help; see core/rescue.h */
+	__u32 conn_start_buckets; /* a power of two */
+	__u32 choice_dists;	  /* as configured; the loader makes buckets for them */
+	__u32 rescue_retry_s;	  /* wait after a rescue that did not help; see core/rescue.h */
 	__u32 pad2;
 	char rescue_cc[TP_CC_NAME_MAX]; /* empty: no rescue */
 	char replace_defaults[TP_MAX_DEFAULTS][TP_CC_NAME_MAX];

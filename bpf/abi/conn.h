@@ -35,16 +35,16 @@ enum tp_why {
 enum tp_conn_flags {
 	TP_CONN_ACTIVE = 1,	   /* connect, not accept */
 	TP_CONN_RESCUED = 2,	   /* switched after heavy loss */
-	TP_CONN_ASSIGNED = 4,	   /* it holds its path's assignment; in a note only */
+	TP_CONN_ASSIGNED = 4,	   /* it holds its path's assignment; only in a connection start */
 	TP_CONN_DRY_RUN = 8,	   /* decided, but nothing was set */
 	TP_CONN_SIDE_UNKNOWN = 16, /* opened without storage: connect or accept is not known */
-	TP_CONN_STEERED = 32,	   /* its algorithm was set by us; in a note only */
-	TP_CONN_HELD_OUT = 64,	   /* no choice, no rescue, no tuning; in a note only */
-	TP_CONN_MOVED = 128,	   /* to a better arm while it was open; in a note only */
+	TP_CONN_STEERED = 32,	   /* its algorithm was set by us; only in a connection start */
+	TP_CONN_HELD_OUT = 64,	   /* no choice, no rescue, no tuning; only in a connection start */
+	TP_CONN_MOVED = 128, /* to a better arm while it was open; only in a connection start */
 };
 
 /* The storage of a connection that was tuned, or whose socket may connect again.  Others
- * have none: a note in a table of ours (choices.h) costs less. */
+ * have none: the start in a table of ours (choices.h) costs less. */
 struct tp_conn {
 	__u64 path_born_ns;
 	__u64 opened_ns;

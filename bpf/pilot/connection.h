@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * connection.h - the pilot's notes on a connection, in its socket's storage.
+ * connection.h - the pilot's state of a connection, in its socket's storage.
  *
  * Only connections with a tuning, and sockets that may connect again, have storage.  For the
- * others there is a note (openings.h), and nothing is allocated.
+ * others there is a connection start (conn_starts.h), and nothing is allocated.
  */
 #ifndef TCPILOT_PILOT_CONNECTION_H
 #define TCPILOT_PILOT_CONNECTION_H

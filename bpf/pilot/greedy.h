@@ -16,7 +16,7 @@
 #include "../core/learner/epsilon_greedy.h"
 #include "../core/choice_dist.h"
 #include "busy.h"
-#include "openings.h"
+#include "conn_starts.h"
 #include "socket.h"
 #include "state.h"
 #include "visit.h"
@@ -187,13 +187,13 @@ static __always_inline __u64 rate_at_end(const struct visit *v, const struct bpf
 	return tp_max64(tp_conn_rate(ts, v->tp, ticks_per_s, 0), before_fin);
 }
 
-/* A FIN is sent: notes the rate if the last rate sample will not show it.  If all data was
+/* A FIN is sent: keeps the rate if the last rate sample will not show it.  If all data was
  * acknowledged, the FIN's own sample replaces the data's.  If the application filled the send
  * buffer, the kernel calls the sample application-limited. */
-static __noinline __u32 note_rate(struct bpf_sock_ops *ctx)
+static __noinline __u32 keep_fin_rate(struct bpf_sock_ops *ctx)
 {
 	struct visit v = begin_visit(ctx, 0);
-	struct tp_opening *note;
+	struct tp_conn_start *start;
 	struct bpf_tcp_sock *ts;
 	int filled;
 
@@ -201,11 +201,11 @@ static __noinline __u32 note_rate(struct bpf_sock_ops *ctx)
 		return 0;
 	filled = tp_is_filled(v.tp);
 	ts = filled || tp_is_idle(v.tp) ? bpf_tcp_sock(v.sk) : 0;
-	note = ts ? note_of(tag_of(v.tp)) : 0;
-	if (!note || !ts)
+	start = ts ? conn_start_of(tag_of(v.tp)) : 0;
+	if (!start || !ts)
 		return 0;
-	note->rate =
-	    (__u32)tp_min64(tp_conn_rate(ts, v.tp, ticks_per_s, filled) >> TP_NOTE_RATE_SHIFT, ~0U);
+	start->rate = (__u32)tp_min64(
+	    tp_conn_rate(ts, v.tp, ticks_per_s, filled) >> TP_START_RATE_SHIFT, ~0U);
 	return 1;
 }
 

@@ -12,7 +12,7 @@
 
 #include "act.h"
 #include "choose.h"
-#include "openings.h"
+#include "conn_starts.h"
 #include "rescue.h"
 #include "state.h"
 #include "trial.h"
@@ -21,17 +21,17 @@
 /* Whether the daemon's order still fits: the daemon may not know, or not yet, of the events
  * below. */
 static __always_inline int may_move(const struct visit *v, const struct tp_node_key *place,
-				    const struct tp_opening *note, const struct tp_move *move)
+				    const struct tp_conn_start *start, const struct tp_move *move)
 {
-	if (cfg.dry_run || note->arm != move->from || v->policy->leave_alone)
+	if (cfg.dry_run || start->arm != move->from || v->policy->leave_alone)
 		return 0;
 	/* the guard may have stopped steering since its opening */
-	if (note->flags & TP_CONN_HELD_OUT || trial_of(place->prefix) & TP_TRIAL_HELD_OUT)
+	if (start->flags & TP_CONN_HELD_OUT || trial_of(place->prefix) & TP_TRIAL_HELD_OUT)
 		return 0;
 	/* its application has since chosen the same algorithm as we */
-	if (tp_cc_was_set(v->tp) && !(note->flags & TP_CONN_STEERED))
+	if (tp_cc_was_set(v->tp) && !(start->flags & TP_CONN_STEERED))
 		return 0;
-	return eligible_arms(v, note->rtt_us) >> (move->to & 31) & 1;
+	return eligible_arms(v, start->rtt_us) >> (move->to & 31) & 1;
 }
 
 /* A new arm's losses are its own. */

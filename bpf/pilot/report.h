@@ -11,7 +11,7 @@
 #include "choose.h"
 #include "connection.h"
 #include "greedy.h"
-#include "openings.h"
+#include "conn_starts.h"
 #include "shares.h"
 #include "socket.h"
 #include "state.h"
@@ -37,19 +37,20 @@ static __always_inline void record_times(const struct tcp_sock *tp, struct tp_re
 }
 
 /* r->at_ns is known. */
-static __always_inline void record_note(const struct tp_opening *note, struct tp_record *r)
+static __always_inline void record_conn_start(const struct tp_conn_start *start,
+					      struct tp_record *r)
 {
-	r->opened_ns = opened_ns_of(note, r->at_ns);
-	r->handshake_us = note->rtt_us;
-	r->class = note->class;
-	r->probability = note->probability;
-	r->policy = note->policy;
-	r->arm = note->arm;
-	r->level = note->level;
-	r->why = note->why;
-	r->conn_flags = note->flags;
-	r->trial = note->trial;
-	r->egress = note->egress;
+	r->opened_ns = opened_ns_of(start, r->at_ns);
+	r->handshake_us = start->rtt_us;
+	r->class = start->class;
+	r->probability = start->probability;
+	r->policy = start->policy;
+	r->arm = start->arm;
+	r->level = start->level;
+	r->why = start->why;
+	r->conn_flags = start->flags;
+	r->trial = start->trial;
+	r->egress = start->egress;
 }
 
 static __always_inline void record_place(const struct tp_node_key *place, struct tp_record *r)
@@ -96,7 +97,7 @@ static __always_inline void send_record(const struct tp_record *r)
 		__sync_fetch_and_add(&pulse.dropped, 1);
 }
 
-/* All that needs neither the note nor the place. */
+/* All that needs neither the connection start nor the place. */
 static __always_inline void record_measures(const struct visit *v, const struct bpf_tcp_sock *ts,
 					    struct tp_record *r)
 {
@@ -142,21 +143,21 @@ static __always_inline __u32 key_if(const struct tcp_sock *tp, __u8 arm)
 	return arm < TP_MAX_ARMS && arm_key[tp_within(arm, TP_MAX_ARMS)] == key ? key : 0;
 }
 
-/* Removes the note, and releases its assignment. */
+/* Removes the connection start, and releases its assignment. */
 static __always_inline void give_back(const struct visit *v)
 {
-	struct tp_opening *note = note_of(tag_of(v->tp));
+	struct tp_conn_start *start = conn_start_of(tag_of(v->tp));
 
-	if (!note) { /* it was lost */
+	if (!start) { /* it was lost */
 		if (tp_sock_of(v->tp)->sk_socket)
 			leave_over(v->sk, 0);
 		return;
 	}
-	if (note->flags & TP_CONN_STEERED && tp_sock_of(v->tp)->sk_socket)
-		leave_over(v->sk, key_if(v->tp, note->arm));
-	note->tag = 0;
-	if (note->flags & TP_CONN_ASSIGNED)
-		release_assignment(note->path);
+	if (start->flags & TP_CONN_STEERED && tp_sock_of(v->tp)->sk_socket)
+		leave_over(v->sk, key_if(v->tp, start->arm));
+	start->tag = 0;
+	if (start->flags & TP_CONN_ASSIGNED)
+		release_assignment(start->path);
 }
 
 /* A tuned window is not the congestion control's work. */
@@ -197,7 +198,7 @@ static __always_inline void learn_from(const struct report *report)
 		learn_here(&report->record, report->rate, report->eligible);
 }
 
-static __always_inline void record_no_note(struct tp_record *r)
+static __always_inline void record_no_conn_start(struct tp_record *r)
 {
 	r->opened_ns = 0;
 	r->handshake_us = r->class = r->probability = r->egress = 0;
@@ -206,31 +207,31 @@ static __always_inline void record_no_note(struct tp_record *r)
 	r->level = TP_LEVEL_NONE;
 }
 
-/* Reports what the note of a connection that ends says; returns flags: enum tp_record_flags.  The
- * tag is compared last: another connection may take the place at any time. */
-static __noinline __u32 report_note(const struct tcp_sock *tp, struct report *to)
+/* Reports what the start of a connection that ends says; returns flags: enum tp_record_flags.
+ * The tag is compared last: another connection may take the place at any time. */
+static __noinline __u32 report_conn_start(const struct tcp_sock *tp, struct report *to)
 {
 	__u8 in_force = arm_in_force(tp);
 	__u32 tag = tag_of(tp);
-	const struct tp_opening *note = note_of(tag);
+	const struct tp_conn_start *start = conn_start_of(tag);
 	int foreign;
 
-	if (note) {
-		record_note(note, &to->record);
-		to->rate = (__u64)note->rate << TP_NOTE_RATE_SHIFT;
-		foreign = is_foreign_with(tp, note, in_force);
+	if (start) {
+		record_conn_start(start, &to->record);
+		to->rate = (__u64)start->rate << TP_START_RATE_SHIFT;
+		foreign = is_foreign_with(tp, start, in_force);
 		asm volatile("" ::: "memory");
-		if (note->tag == tag)
+		if (start->tag == tag)
 			return foreign ? TP_RECORD_FOREIGN : 0;
 	}
-	record_no_note(&to->record);
+	record_no_conn_start(&to->record);
 	to->rate = 0;
 	return TP_RECORD_FORGOTTEN;
 }
 
-/* Reports the end of a connection, whose note is still there.  to: its weight is known, and
- * whether it timed out.  It is a function of its own, so that its stack is not that of the caller,
- * who learns from the record. */
+/* Reports the end of a connection, whose connection start is still there.  to: its weight is known,
+ * and whether it timed out.  It is a function of its own, so that its stack is not that of the
+ * caller, who learns from the record. */
 static __noinline __u32 report_end(hands_t *hands, struct report *to)
 {
 	struct visit v = begin_visit(hands, 0);
@@ -242,7 +243,7 @@ static __noinline __u32 report_end(hands_t *hands, struct report *to)
 	if (!ts)
 		return 0;
 	r->cookie = tp_common_of(v.tp)->skc_cookie.counter;
-	says_nothing = (__u8)report_note(v.tp, to);
+	says_nothing = (__u8)report_conn_start(v.tp, to);
 	if (says_nothing)
 		r->arm = TP_NO_ARM;
 	r->flags |= says_nothing | tuned_flag(&v, ts);
@@ -270,8 +271,8 @@ static __noinline __u32 send_end(hands_t *hands, __u32 weight, __u32 timed_out)
 }
 
 /* The end of a connection that was taken up.  Most ends are not worth a record: they only give
- * back their note and their assignment.  It is counted last: who sees the count finds the
- * record. */
+ * back their connection start and their assignment.  It is counted last: who sees the count finds
+ * the record. */
 static __always_inline void tell_end(const struct visit *v)
 {
 	__u32 timed_out = tp_timed_out(v->tp) ? TP_RECORD_TIMED_OUT : 0;
@@ -283,7 +284,7 @@ static __always_inline void tell_end(const struct visit *v)
 	count_closed(bytes_acked_of(v->hands));
 }
 
-/* A connection goes on with another algorithm: reports its measures until now, and notes the new
+/* A connection goes on with another algorithm: reports its measures until now, and keeps the new
  * arm.  to: its flags are known.  The rate after a rescue is another algorithm's, and the rate
  * before it was that of slow start, so that none is learned from. */
 static __noinline __u32 report_part(hands_t *hands, __u32 why, struct report *to)
@@ -291,20 +292,20 @@ static __noinline __u32 report_part(hands_t *hands, __u32 why, struct report *to
 	struct visit v = begin_visit(hands, 0);
 	struct tp_record *r = &to->record;
 	struct tp_node_key place = {};
-	struct tp_opening note = {};
+	struct tp_conn_start start = {};
 
 	if (!begin_report(&v, &place, r))
 		return 0;
-	if (find_note(tag_of(v.tp), &note))
-		record_note(&note, r);
+	if (find_conn_start(tag_of(v.tp), &start))
+		record_conn_start(&start, r);
 	else
 		r->flags |= TP_RECORD_FORGOTTEN;
-	part_by_egress(&place, note.egress);
+	part_by_egress(&place, start.egress);
 	record_place(&place, r);
 	if (learns_here())
-		to->eligible = eligible_arms(&v, note.rtt_us);
+		to->eligible = eligible_arms(&v, start.rtt_us);
 	r->cookie = bpf_get_socket_cookie(hands); /* the record of the next part has it, too */
-	change_note(tag_of(v.tp), arm_in_force(v.tp), why, TP_CONN_RESCUED | TP_CONN_STEERED);
+	change_conn_start(tag_of(v.tp), arm_in_force(v.tp), why, TP_CONN_RESCUED | TP_CONN_STEERED);
 	return 1;
 }
 

@@ -15,7 +15,7 @@
 #include "act.h"
 #include "connection.h"
 #include "greedy.h"
-#include "openings.h"
+#include "conn_starts.h"
 #include "report.h"
 #include "shares.h"
 #include "tune/tuning.h"
@@ -116,7 +116,7 @@ static __always_inline __u32 why_withheld(struct visit *v)
 {
 	__u32 now = bpf_ktime_get_coarse_ns() >> TP_OPENED_SHIFT;
 	struct tp_node_key place = {};
-	struct tp_opening note = {};
+	struct tp_conn_start start = {};
 	struct tp_refusal *refusal;
 	__u32 tag;
 
@@ -124,20 +124,20 @@ static __always_inline __u32 why_withheld(struct visit *v)
 	if (!v->policy || !v->policy->rescue || !(v->policy->arms >> (cfg.rescue_arm & 31) & 1))
 		return TP_WITHHELD_POLICY;
 	/* if not: its application has chosen since, or nobody knows who did */
-	if (!find_note(tag_of(v->tp), &note) || is_foreign(v->tp, &note))
+	if (!find_conn_start(tag_of(v->tp), &start) || is_foreign(v->tp, &start))
 		return TP_WITHHELD_POLICY;
-	if (note.arm == cfg.rescue_arm)
+	if (start.arm == cfg.rescue_arm)
 		return TP_WITHHELD_ALREADY;
 	if (cfg.rescue_published)
 		return TP_WITHHELD_COUNT;
 	if (!choice_dists_are_valid(bpf_ktime_get_coarse_ns()))
 		return TP_WITHHELD_VOID;
-	part_by_egress(&place, note.egress);
+	part_by_egress(&place, start.egress);
 	tag = assignment_tag(&place);
 	refusal = refusal_at(tag);
 	if (refusal && tp_refusal_holds(refusal, tag, now, cfg.rescue_retry_s))
 		return TP_WITHHELD_FAILED;
-	place.class = choice_dist_class(note.class);
+	place.class = choice_dist_class(start.class);
 	return is_worse_by_choice_dist(&place) ? TP_WITHHELD_CHOICE_DIST : TP_WITHHELD_COUNT;
 }
 
@@ -221,13 +221,13 @@ static __noinline __u32 undo_rescue(struct bpf_sock_ops *ctx)
 {
 	struct visit v = begin_visit(ctx, 0);
 	struct tp_rescue *r = rescue_of(&v);
-	struct tp_opening note = {};
+	struct tp_conn_start start = {};
 	struct tp_loss_now now = {};
 
 	if (!r)
 		return 0;
 	r->phase = TP_RESCUE_KEPT;
-	if (!find_note(tag_of(v.tp), &note) || is_foreign(v.tp, &note) ||
+	if (!find_conn_start(tag_of(v.tp), &start) || is_foreign(v.tp, &start) ||
 	    !set_algorithm(ctx, r->cc))
 		return 0;
 	COUNT(rescues_undone);
@@ -246,7 +246,7 @@ static __noinline __u32 note_outcome(struct bpf_sock_ops *ctx, __u32 has_helped)
 {
 	struct visit v = begin_visit(ctx, 0);
 	struct tp_node_key place = {};
-	struct tp_opening note = {};
+	struct tp_conn_start start = {};
 	struct tp_refusal *refusal;
 	__u32 tag;
 
@@ -255,8 +255,8 @@ static __noinline __u32 note_outcome(struct bpf_sock_ops *ctx, __u32 has_helped)
 	locate(&v, &place);
 	if (!v.policy)
 		return 0;
-	if (find_note(tag_of(v.tp), &note))
-		part_by_egress(&place, note.egress);
+	if (find_conn_start(tag_of(v.tp), &start))
+		part_by_egress(&place, start.egress);
 	tag = assignment_tag(&place);
 	refusal = refusal_at(tag);
 	if (refusal)

@@ -13,7 +13,7 @@
 #include "act.h"
 #include "list.h"
 #include "move.h"
-#include "openings.h"
+#include "conn_starts.h"
 #include "report.h"
 #include "shares.h"
 #include "visit.h"
@@ -27,14 +27,14 @@ static __always_inline int is_busy(const struct tcp_sock *tp)
 	       (__u32)bpf_jiffies64() - tp->lsndtime <= IDLE_S * ticks_per_s;
 }
 
-/* Adds the note of a connection that still has the arm that we gave it last; says whether it
+/* Adds the start of a connection that still has the arm that we gave it last; says whether it
  * has. */
-static __always_inline int sample_note(const struct tcp_sock *tp, struct tp_record *r,
-				       struct tp_opening *note)
+static __always_inline int sample_conn_start(const struct tcp_sock *tp, struct tp_record *r,
+					     struct tp_conn_start *start)
 {
-	if (!find_note(tag_of(tp), note) || is_foreign(tp, note))
+	if (!find_conn_start(tag_of(tp), start) || is_foreign(tp, start))
 		return 0;
-	record_note(note, r);
+	record_conn_start(start, r);
 	return 1;
 }
 
@@ -42,14 +42,14 @@ static __always_inline int sample_note(const struct tcp_sock *tp, struct tp_reco
  * those of the new one. */
 static __always_inline void tell_and_move(const struct visit *v, struct tcp_sock *tp,
 					  const struct tp_node_key *place,
-					  const struct tp_opening *note, struct tp_record *r)
+					  const struct tp_conn_start *start, struct tp_record *r)
 {
 	struct tp_move *move = bpf_map_lookup_elem(&moves, &r->cookie);
 
-	if (move && may_move(v, place, note, move) && move_to(tp, move->to)) {
+	if (move && may_move(v, place, start, move) && move_to(tp, move->to)) {
 		r->flags |= TP_RECORD_MOVED;
-		change_note(note->tag, arm_in_force(tp), TP_WHY_MOVED,
-			    TP_CONN_MOVED | TP_CONN_STEERED);
+		change_conn_start(start->tag, arm_in_force(tp), TP_WHY_MOVED,
+				  TP_CONN_MOVED | TP_CONN_STEERED);
 	}
 	send_record(r);
 }
@@ -62,7 +62,7 @@ int sample(struct bpf_iter__tcp *ctx)
 	struct tp_node_key place = {};
 	struct tp_path_key key = {};
 	struct visit v = {.key = &key};
-	struct tp_opening note = {};
+	struct tp_conn_start start = {};
 	struct tcp_sock *tp;
 
 	if (!common || common->skc_state != BPF_TCP_ESTABLISHED)
@@ -75,15 +75,15 @@ int sample(struct bpf_iter__tcp *ctx)
 	tp_remote_btf(tp, place.prefix);
 	locate_at(&v, &place, tp_netns_cookie(tp));
 	r.at_ns = bpf_ktime_get_ns();
-	if (!v.policy || !sample_note(tp, &r, &note))
+	if (!v.policy || !sample_conn_start(tp, &r, &start))
 		return 0;
-	part_by_egress(&place, note.egress);
+	part_by_egress(&place, start.egress);
 	record_place(&place, &r);
 	r.netns_cookie = tp_netns_cookie(tp);
 	r.cookie = bpf_get_socket_cookie(tp); /* the record of its end has it, too */
 	record_times(tp, &r);
 	record_live_counts(tp, &r);
-	tell_and_move(&v, tp, &place, &note, &r);
+	tell_and_move(&v, tp, &place, &start, &r);
 	return 0;
 }
 

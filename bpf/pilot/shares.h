@@ -30,7 +30,7 @@ static __always_inline __u16 egress_of(const struct visit *v)
 	return dst && dst->dev ? (__u16)dst->dev->ifindex : 0;
 }
 
-/* egress: of egress_of(), or as the note has it. */
+/* egress: of egress_of(), or as the connection start has it. */
 static __always_inline void part_by_egress(struct tp_node_key *place, __u16 egress)
 {
 	place->domain += tp_egress_domain(egress);
@@ -52,7 +52,7 @@ static __always_inline void settle(struct visit *v, struct tp_node_key *place, _
 }
 
 /* Finds a connection's policy, and the rest of its place except the interface: a route may
- * change, so that only the note of an open connection has it.  place->prefix has its remote
+ * change, so that only the start of an open connection has it.  place->prefix has its remote
  * address. */
 static __always_inline void locate_at(struct visit *v, struct tp_node_key *place,
 				      __u64 netns_cookie)

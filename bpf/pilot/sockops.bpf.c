@@ -45,14 +45,14 @@ char _license[] SEC("license") = "GPL";
  * event and should save no registers, so its calls stand at its end.  The frames are separate:
  * functions that call each other share the 512 bytes of a stack.
  */
-struct opening {
+struct opened_path {
 	__u32 slot;
 	__u32 policy;
 	__u32 has_to_tune;
 };
 
 /* o: 0 if no policy has a tuning on. */
-static __noinline __u32 opened(struct bpf_sock_ops *ctx, __u32 flags, struct opening *o)
+static __noinline __u32 opened(struct bpf_sock_ops *ctx, __u32 flags, struct opened_path *o)
 {
 	struct tp_path_key key = {};
 	struct visit v = begin_visit(ctx, &key);
@@ -70,7 +70,7 @@ static __noinline __u32 opened(struct bpf_sock_ops *ctx, __u32 flags, struct ope
 
 static __noinline __u32 opened_tuned(struct bpf_sock_ops *ctx, __u32 flags)
 {
-	struct opening o = {};
+	struct opened_path o = {};
 
 	opened(ctx, flags, &o);
 	if (o.has_to_tune)
@@ -115,7 +115,7 @@ static __noinline __u32 ending(struct bpf_sock_ops *ctx, __u32 to)
 	if (!is_taken_up(ctx))
 		return 1;
 	if (learns_here())
-		note_rate(ctx);
+		keep_fin_rate(ctx);
 	return cfg.tunes ? ended_path(ctx, to) : 1;
 }
 

@@ -53,7 +53,7 @@ struct {
 	__type(value, struct tp_police);
 } police SEC(".maps");
 
-/* core/choice_dist.h, core/draw.h, openings.h. */
+/* core/choice_dist.h, core/draw.h, conn_starts.h. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -81,8 +81,8 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct tp_opening_bucket);
-} openings SEC(".maps");
+	__type(value, struct tp_conn_start_bucket);
+} conn_starts SEC(".maps");
 
 /* rescue.h */
 struct {

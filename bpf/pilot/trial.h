@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * trial.h - which connections are held out, to compare the steered ones with.  The assignment
- * bucket of the address decides when a connection opens, and the note keeps it as long as it lives.
+ * bucket of the address decides when a connection opens, and the connection start keeps it as long
+ * as it lives.
  */
 #ifndef TCPILOT_PILOT_TRIAL_H
 #define TCPILOT_PILOT_TRIAL_H
 
 #include "../core/choice_dist.h"
 #include "act.h"
-#include "openings.h"
+#include "conn_starts.h"
 #include "state.h"
 
 /* An address of known size: the verifier wants that of an argument. */
@@ -55,9 +56,9 @@ __noinline int is_held_out(hands_t *hands)
 {
 	struct bpf_sock *sk = socket_in(hands);
 	const struct tcp_sock *tp = sk && pulse.trials ? bpf_skc_to_tcp_sock(sk) : 0;
-	const struct tp_opening *note = tp ? note_of(tag_of(tp)) : 0;
+	const struct tp_conn_start *start = tp ? conn_start_of(tag_of(tp)) : 0;
 
-	return note ? note->flags & TP_CONN_HELD_OUT : 0;
+	return start ? start->flags & TP_CONN_HELD_OUT : 0;
 }
 
 #endif

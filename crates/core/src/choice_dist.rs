@@ -88,7 +88,7 @@ pub fn node_key(level: u32, place: &Place) -> tp_node_key {
     key
 }
 
-/// `tp_assignment_tag`: the hash of a path without its class, as in the note of an open connection.
+/// `tp_assignment_tag`: the hash of a path without its class, as in the start of an open connection.
 pub fn assignment_tag(secrets: &Secrets, place: &Place) -> u32 {
     c::native_assignment_tag(&secrets[0], &place.key())
 }

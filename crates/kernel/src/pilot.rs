@@ -3,12 +3,12 @@
 mod assignment_buckets;
 mod choice_dists;
 mod clocks;
+mod conn_starts;
 mod costs;
 mod counters;
 mod ends;
 mod iterate;
 mod legacy;
-mod openings;
 mod records;
 mod sampler;
 mod steered;
@@ -43,10 +43,10 @@ use crate::{
 skeleton_module!("sockops.skel.rs");
 pub use assignment_buckets::{ASSIGNMENT_BUCKETS, AssignmentBuckets};
 pub use choice_dists::{ChoiceDists, Entries, NodeSecrets, Put};
+pub use conn_starts::{ConnStarts, Live};
 pub use costs::Costs;
 pub use ends::{Ends, LearnerDescriptors, LearnerKeys};
 pub use legacy::{Descriptors, Keys, Legacy};
-pub use openings::{Live, Openings};
 pub use records::{Heartbeat, Records};
 pub use sampler::{MOVES, Move, Sampler};
 use skeleton::{OpenSockopsSkel, SockopsSkel, SockopsSkelBuilder};
@@ -103,7 +103,7 @@ impl Pilot {
         let learns_here = config.learner.kind == TP_LEARNER_EPSILON_GREEDY;
         let config = tp_config {
             choice_dist_buckets: learner.choice_dists,
-            opening_buckets: learner.openings,
+            conn_start_buckets: learner.conn_starts,
             node_secrets: learner.secrets,
             follows_fins: (config.tunes != 0 || learns_here).into(),
             policy: std::array::from_fn(|policy| with_tuned(config, policy)),

@@ -8,12 +8,12 @@ use std::{
 use libbpf_rs::{MapHandle, ProgramMut};
 use serde::{Deserialize, Serialize};
 use tcpilot_abi::{
-    TP_ASSIGNMENTS, TP_CHOICE_DIST_WAYS, TP_LEARNER_EPSILON_GREEDY, TP_OPENING_WAYS,
+    TP_ASSIGNMENTS, TP_CHOICE_DIST_WAYS, TP_CONN_START_WAYS, TP_LEARNER_EPSILON_GREEDY,
     TP_RECORDS_BYTES, TP_REFUSALS, tp_config,
 };
 
 use super::{
-    AssignmentBuckets, ChoiceDists, Costs, Heartbeat, Legacy, OpenSockopsSkel, Openings, Pilot,
+    AssignmentBuckets, ChoiceDists, ConnStarts, Costs, Heartbeat, Legacy, OpenSockopsSkel, Pilot,
     Records, Sampler, choice_dists::NodeSecrets,
 };
 use crate::{Error, object::map_error};
@@ -26,29 +26,31 @@ pub struct LearnerKeys {
     /// Buckets of the choice distributions.
     #[serde(rename = "rows")] // as earlier versions write and read it, at a take-over
     pub choice_dists: u32,
-    /// Buckets of the notes of open connections.
-    pub openings: u32,
+    /// Buckets of the starts of open connections.
+    #[serde(rename = "openings")] // as above
+    pub conn_starts: u32,
     /// Secrets of the choice distributions' tags.
     pub secrets: NodeSecrets,
 }
 
-/// The least and the most notes of open connections.
-const OPENINGS: (u32, u32) = (1 << 16, 1 << 19);
+/// The least and the most starts of open connections.
+const CONN_STARTS: (u32, u32) = (1 << 16, 1 << 19);
 
 impl LearnerKeys {
     /// New keys, for the choice distributions of this configuration. There is room for twice as many, because buckets
     /// do not fill evenly ([`super::Distributions::capacity`]). A host that knows more paths has more connections,
-    /// and gets room for more notes.
+    /// and gets room for more connection starts.
     pub(super) fn new(config: &tp_config) -> LearnerKeys {
         let random = RandomState::new();
-        let (least, most) = OPENINGS;
-        let openings = config.choice_dists.clamp(least, most).next_power_of_two() / TP_OPENING_WAYS;
+        let (least, most) = CONN_STARTS;
+        let conn_starts =
+            config.choice_dists.clamp(least, most).next_power_of_two() / TP_CONN_START_WAYS;
         let choice_dists = config.choice_dists.div_ceil(TP_CHOICE_DIST_WAYS / 2).max(1);
         let secret = |half: usize| std::array::from_fn(|number| random.hash_one((half, number)));
         LearnerKeys {
             kind: config.learner.kind,
             choice_dists,
-            openings,
+            conn_starts,
             secrets: std::array::from_fn(secret),
         }
     }
@@ -84,7 +86,7 @@ impl LearnerKeys {
 /// The learner's descriptors by their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnerDescriptors {
-    /// Choice distributions, costs, assignments, notes of open connections, records, connections that lost packets,
+    /// Choice distributions, costs, assignments, starts of open connections, records, connections that lost packets,
     /// paths on which a rescue did not help.
     pub maps: [i32; 7],
 }
@@ -103,7 +105,7 @@ pub struct Ends {
     /// Reports open connections, and moves them.
     pub sampler: Sampler,
     /// Counts open connections by path.
-    pub openings: Openings,
+    pub conn_starts: ConnStarts,
     /// The memory of epsilon-greedy; `None` with another learner.
     pub costs: Option<Costs>,
 }
@@ -124,8 +126,8 @@ impl Pilot {
             true => Some(Costs::new(&maps.costs, &self.skel.progs.put_costs, &keys)?),
             false => None,
         };
-        let action = "read the notes of open connections";
-        let notes = MapHandle::try_from(&maps.openings).map_err(map_error(action))?;
+        let action = "read the starts of open connections";
+        let starts = MapHandle::try_from(&maps.conn_starts).map_err(map_error(action))?;
         Ok(Ends {
             choice_dists: ChoiceDists::new(
                 maps.choice_dists.as_fd(),
@@ -137,7 +139,7 @@ impl Pilot {
             heartbeat: Heartbeat::new(pulse)?,
             assignment_buckets: AssignmentBuckets::new(maps.bss_cells.as_fd(), pulse)?,
             sampler: Sampler::new(link, moves),
-            openings: Openings::new(notes, keys.secrets),
+            conn_starts: ConnStarts::new(starts, keys.secrets),
             costs,
         })
     }
@@ -162,7 +164,7 @@ pub(super) fn size_maps(
         Some(legacy) => legacy.put_learner_into(maps, learner)?,
         None => {
             let sized = [
-                maps.openings.set_max_entries(learner.openings),
+                maps.conn_starts.set_max_entries(learner.conn_starts),
                 maps.assignments.set_max_entries(TP_ASSIGNMENTS),
                 maps.records.set_max_entries(TP_RECORDS_BYTES),
                 maps.refusals.set_max_entries(TP_REFUSALS),

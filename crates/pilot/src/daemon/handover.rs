@@ -181,7 +181,7 @@ mod tests {
                 learner: LearnerKeys {
                     kind: 1,
                     choice_dists: 8,
-                    openings: 4,
+                    conn_starts: 4,
                     secrets: Default::default(),
                 },
             },

@@ -54,7 +54,7 @@ pub fn node_key(node: &NodeKey, policy: u8) -> tp_node_key {
     }
 }
 
-/// The place of a path, by which the notes of its open connections are found.
+/// The place of a path, by which the starts of its open connections are found.
 pub fn place_of(path: &NodeKey, policy: u8) -> Place {
     Place {
         remote: words(&path.key),
@@ -102,7 +102,7 @@ mod tests {
                     of_programs(level as u32, &place)
                 );
             }
-            // A note of an open connection has the hash of its whole address.
+            // A connection start has the hash of its whole address.
             let place = Place { remote, domain, class, policy };
             let path = place_of(&lineage.node(Level::Path), policy);
             prop_assert_eq!(assignment_tag(&secrets, &place), assignment_tag(&secrets, &path));

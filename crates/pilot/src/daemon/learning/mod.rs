@@ -37,7 +37,7 @@ use std::{
 
 use tcpilot_abi::tp_record;
 use tcpilot_config::{Config, LearnerKind};
-use tcpilot_kernel::{Ends, Heartbeat, Live, Openings, Records, Sampler};
+use tcpilot_kernel::{ConnStarts, Ends, Heartbeat, Live, Records, Sampler};
 
 pub use counts::Counts;
 pub use effect::secrets;
@@ -86,7 +86,7 @@ pub struct Learning {
     /// The thread's signs of life.
     life: Arc<Life>,
     /// Counts open connections.
-    openings: Openings,
+    conn_starts: ConnStarts,
 }
 
 enum State {
@@ -125,7 +125,7 @@ impl Learning {
         records: Records,
         heartbeat: Heartbeat,
         sampler: Option<(Sampler, Duration)>,
-        openings: Openings,
+        conn_starts: ConnStarts,
     ) -> Learning {
         let life = Arc::new(Life::new());
         let mut worker = Worker {
@@ -146,7 +146,7 @@ impl Learning {
             state: State::Waits(RefCell::new(Box::new(worker))),
             save_all: Cell::new(false),
             life,
-            openings,
+            conn_starts,
         }
     }
 
@@ -238,7 +238,7 @@ impl Learning {
 
     /// The open connections; none if they cannot be read.
     pub fn live(&self) -> Live {
-        self.openings.live().unwrap_or_else(|error| {
+        self.conn_starts.live().unwrap_or_else(|error| {
             tracing::warn!(%error, "open connections are not counted");
             Live::default()
         })
@@ -441,6 +441,12 @@ impl Learning {
         }
         let every = Duration::from_secs(estimates.sample_s.into());
         let sampler = (!every.is_zero()).then_some((ends.sampler, every));
-        Learning::new(room, ends.records, ends.heartbeat, sampler, ends.openings)
+        Learning::new(
+            room,
+            ends.records,
+            ends.heartbeat,
+            sampler,
+            ends.conn_starts,
+        )
     }
 }

@@ -1,9 +1,9 @@
-//! The notes of open connections (`bpf/pilot/openings.h`), counted by path.
+//! The starts of open connections (`bpf/pilot/conn_starts.h`), counted by path.
 
 use std::collections::HashMap;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use tcpilot_abi::{from_bytes, tp_opening_bucket};
+use tcpilot_abi::{from_bytes, tp_conn_start_bucket};
 use tcpilot_core::choice_dist::{Place, assignment_tag};
 
 use super::choice_dists::NodeSecrets;
@@ -12,9 +12,9 @@ use crate::{Error, object::map_error};
 /// Buckets that are read at once.
 const BATCH: u32 = 1024;
 
-/// Reads the notes. A connection has one from its opening to its end, in whatever namespace it is.
-pub struct Openings {
-    notes: MapHandle,
+/// Reads the connection starts. A connection has one from its opening to its end, in whatever namespace it is.
+pub struct ConnStarts {
+    starts: MapHandle,
     secrets: NodeSecrets,
 }
 
@@ -26,25 +26,27 @@ pub struct Live {
     secrets: NodeSecrets,
 }
 
-impl Openings {
-    pub(super) fn new(notes: MapHandle, secrets: NodeSecrets) -> Openings {
-        Openings { notes, secrets }
+impl ConnStarts {
+    pub(super) fn new(starts: MapHandle, secrets: NodeSecrets) -> ConnStarts {
+        ConnStarts { starts, secrets }
     }
 
-    /// Counts the open connections. It reads all notes: some milliseconds for the most that there may be.
+    /// Counts the open connections. It reads all connection starts: some milliseconds for the most that there may be.
     ///
     /// # Errors
-    /// [`Error::Map`] if the notes cannot be read.
+    /// [`Error::Map`] if the starts cannot be read.
     pub fn live(&self) -> Result<Live, Error> {
         let action = "count open connections";
-        let all = self.notes.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
+        let all = self
+            .starts
+            .lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
         let mut counts = HashMap::new();
         for (_, value) in all.map_err(map_error(action))? {
-            let bucket = from_bytes::<tp_opening_bucket>(&value);
-            let notes = bucket.iter().flat_map(|bucket| &bucket.way);
-            for note in notes.filter(|note| note.tag != 0) {
+            let bucket = from_bytes::<tp_conn_start_bucket>(&value);
+            let starts = bucket.iter().flat_map(|bucket| &bucket.way);
+            for start in starts.filter(|start| start.tag != 0) {
                 *counts
-                    .entry((note.path, note.class, note.policy))
+                    .entry((start.path, start.class, start.policy))
                     .or_default() += 1;
             }
         }
