@@ -273,7 +273,7 @@ static __noinline __u32 send_end(hands_t *hands, __u32 weight, __u32 timed_out)
 /* The end of a connection that was taken up.  Most ends are not worth a record: they only give
  * back their connection start and their assignment.  It is counted last: who sees the count finds
  * the record. */
-static __always_inline void tell_end(const struct visit *v)
+static __always_inline void emit_end(const struct visit *v)
 {
 	__u32 timed_out = tp_timed_out(v->tp) ? TP_RECORD_TIMED_OUT : 0;
 	__u32 weight = record_weight(v, bytes_acked_of(v->hands), timed_out);
@@ -287,7 +287,7 @@ static __always_inline void tell_end(const struct visit *v)
 /* A connection goes on with another algorithm: reports its measures until now, and keeps the new
  * arm.  to: its flags are known.  The rate after a rescue is another algorithm's, and the rate
  * before it was that of slow start, so that none is learned from. */
-static __noinline __u32 report_part(hands_t *hands, __u32 why, struct report *to)
+static __noinline __u32 report_segment(hands_t *hands, __u32 why, struct report *to)
 {
 	struct visit v = begin_visit(hands, 0);
 	struct tp_record *r = &to->record;
@@ -304,7 +304,7 @@ static __noinline __u32 report_part(hands_t *hands, __u32 why, struct report *to
 	record_place(&place, r);
 	if (learns_here())
 		to->eligible = eligible_arms(&v, start.rtt_us);
-	r->cookie = bpf_get_socket_cookie(hands); /* the record of the next part has it, too */
+	r->cookie = bpf_get_socket_cookie(hands); /* the record of the next segment has it, too */
 	change_conn_start(tag_of(v.tp), arm_in_force(v.tp), why, TP_CONN_RESCUED | TP_CONN_STEERED);
 	return 1;
 }

@@ -266,14 +266,14 @@ static __noinline __u32 note_outcome(struct bpf_sock_ops *ctx, __u32 has_helped)
 }
 
 /* A connection has just left its arm.  flags: enum tp_record_flags. */
-static __noinline __u32 tell_moved(struct bpf_sock_ops *ctx, __u32 flags, __u32 why)
+static __noinline __u32 emit_segment(struct bpf_sock_ops *ctx, __u32 flags, __u32 why)
 {
 	struct report report = {.record = {.weight = 1,
 					   .arm = TP_NO_ARM,
 					   .level = TP_LEVEL_NONE,
 					   .flags = (__u8)(TP_RECORD_SAMPLE | flags)}};
 
-	if (!report_part(ctx, why, &report))
+	if (!report_segment(ctx, why, &report))
 		return 0;
 	if (flags & TP_RECORD_RESCUED)
 		learn_from(&report);
@@ -287,7 +287,7 @@ static __always_inline __u32 judged_loss(struct bpf_sock_ops *ctx)
 	case TP_VERDICT_SWITCH:
 		if (!may_rescue(ctx) || !rescue_now(ctx))
 			break;
-		tell_moved(ctx, TP_RECORD_RESCUED, TP_WHY_RESCUED);
+		emit_segment(ctx, TP_RECORD_RESCUED, TP_WHY_RESCUED);
 		break;
 	case TP_VERDICT_HELPED:
 		COUNT(rescues_helped);
@@ -297,7 +297,7 @@ static __always_inline __u32 judged_loss(struct bpf_sock_ops *ctx)
 		if (!undo_rescue(ctx))
 			break;
 		note_outcome(ctx, 0);
-		tell_moved(ctx, TP_RECORD_UNDONE, TP_WHY_UNDONE);
+		emit_segment(ctx, TP_RECORD_UNDONE, TP_WHY_UNDONE);
 		break;
 	}
 	return 1;

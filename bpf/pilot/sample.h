@@ -40,7 +40,7 @@ static __always_inline int sample_conn_start(const struct tcp_sock *tp, struct t
 
 /* Sends a record.  If the connection is moved now, it separates the old arm's measures from
  * those of the new one. */
-static __always_inline void tell_and_move(const struct visit *v, struct tcp_sock *tp,
+static __always_inline void emit_and_move(const struct visit *v, struct tcp_sock *tp,
 					  const struct tp_node_key *place,
 					  const struct tp_conn_start *start, struct tp_record *r)
 {
@@ -83,7 +83,7 @@ int sample(struct bpf_iter__tcp *ctx)
 	r.cookie = bpf_get_socket_cookie(tp); /* the record of its end has it, too */
 	record_times(tp, &r);
 	record_live_counts(tp, &r);
-	tell_and_move(&v, tp, &place, &start, &r);
+	emit_and_move(&v, tp, &place, &start, &r);
 	return 0;
 }
 

@@ -105,7 +105,7 @@ static __noinline __u32 ended(struct bpf_sock_ops *ctx)
 		return 1;
 	v = begin_visit(ctx, 0);
 	if (v.tp && v.sk)
-		tell_end(&v);
+		emit_end(&v);
 	return cfg.tunes ? ended_path(ctx, BPF_TCP_CLOSE) : 1;
 }
 

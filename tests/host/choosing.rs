@@ -202,7 +202,7 @@ fn what_is_not_eligible_is_the_default_and_counts_to_its_probability() {
 }
 
 #[test]
-fn a_dry_run_sets_nothing_and_tells_what_the_default_has_shown() {
+fn a_dry_run_sets_nothing_but_emits_records() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(

@@ -42,7 +42,7 @@ mod saving;
 mod starting;
 mod take_over;
 mod thompson;
-mod told;
+mod records;
 mod tuning;
 mod upgrade;
 mod watch;

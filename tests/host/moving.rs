@@ -45,7 +45,7 @@ fn sample(learner: &mut Learner, moves: &[Move]) -> tp_record {
     learner.record()
 }
 
-fn told(record: &tp_record) -> (u32, u8, Why) {
+fn emitted(record: &tp_record) -> (u32, u8, Why) {
     let why = Why::from_number(record.why);
     (u32::from(record.flags), record.arm, why)
 }
@@ -58,7 +58,7 @@ fn a_long_connection_is_moved_and_each_algorithm_is_told_with_its_part() {
     learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_RENO, 1);
     let mut application = open_long(&lab, FAR);
     let first = sample(&mut learner, &[]);
-    assert_eq!(told(&first), (TP_RECORD_SAMPLE, RENO, Why::Drawn));
+    assert_eq!(emitted(&first), (TP_RECORD_SAMPLE, RENO, Why::Drawn));
     let wanted = Move {
         cookie: first.cookie,
         from: RENO,
@@ -66,12 +66,12 @@ fn a_long_connection_is_moved_and_each_algorithm_is_told_with_its_part() {
     };
     let left = sample(&mut learner, &[wanted]);
     let moved = TP_RECORD_SAMPLE | TP_RECORD_MOVED;
-    assert_eq!(told(&left), (moved, RENO, Why::Drawn));
+    assert_eq!(emitted(&left), (moved, RENO, Why::Drawn));
     assert_eq!(application.tell("cc"), "bbr");
     send_more(&mut application);
     // A wish holds for one look.
     let next = sample(&mut learner, &[]);
-    assert_eq!(told(&next), (TP_RECORD_SAMPLE, BBR, Why::Moved));
+    assert_eq!(emitted(&next), (TP_RECORD_SAMPLE, BBR, Why::Moved));
     assert!(
         next.bytes_acked >= left.bytes_acked + u64::from(LONG),
         "{next:?}"
@@ -84,7 +84,7 @@ fn a_long_connection_is_moved_and_each_algorithm_is_told_with_its_part() {
     );
     application.tell("close");
     let end = learner.record();
-    assert_eq!(told(&end), (0, BBR, Why::Moved));
+    assert_eq!(emitted(&end), (0, BBR, Why::Moved));
     assert_eq!(u32::from(end.conn_flags) & TP_CONN_MOVED, TP_CONN_MOVED);
     assert_eq!(end.cookie, first.cookie);
     assert_eq!(learner.pilot.counters().moves, 1);
@@ -158,14 +158,14 @@ fn a_connection_that_is_held_out_is_not_moved() {
     // Connections that open now are steered.
     learner.ends.assignment_buckets.set(&all(0));
     let first = sample(&mut learner, &[]);
-    assert_eq!(told(&first), (TP_RECORD_SAMPLE, RENO, Why::HeldOut));
+    assert_eq!(emitted(&first), (TP_RECORD_SAMPLE, RENO, Why::HeldOut));
     let wanted = Move {
         cookie: first.cookie,
         from: RENO,
         to: BBR,
     };
     let second = sample(&mut learner, &[wanted]);
-    assert_eq!(told(&second), (TP_RECORD_SAMPLE, RENO, Why::HeldOut));
+    assert_eq!(emitted(&second), (TP_RECORD_SAMPLE, RENO, Why::HeldOut));
     assert_eq!(application.tell("cc"), "reno");
 }
 
@@ -195,7 +195,7 @@ fn a_connection_that_was_moved_may_be_rescued_from_its_new_algorithm() {
     assert_eq!(send_until(&learner, &mut application, "bbr", 20), "bbr");
     let rescued = learner.record();
     assert_eq!(
-        told(&rescued),
+        emitted(&rescued),
         (TP_RECORD_SAMPLE | TP_RECORD_RESCUED, RENO, Why::Moved)
     );
 }
@@ -235,7 +235,7 @@ fn a_long_connection_teaches_before_its_end_and_each_byte_once() {
         });
         application.tell("info"); // waits until all has arrived
         let seen = learning(&pilot, "records");
-        until("all of it was told of", || {
+        until("all of it was emitted of", || {
             application.tell("send 1");
             (learning(&pilot, "records") >= seen + 2).then_some(())
         });

@@ -211,7 +211,7 @@ fn a_rescue_that_does_not_help_is_undone_and_its_path_is_not_rescued_again() {
     assert_eq!(application.tell("cc"), "reno");
     application.tell("close");
     let [left, back, end] = [(); 3].map(|()| learner.record());
-    let told = |record: &tp_record| {
+    let emitted = |record: &tp_record| {
         (
             u32::from(record.flags),
             record.arm,
@@ -219,7 +219,7 @@ fn a_rescue_that_does_not_help_is_undone_and_its_path_is_not_rescued_again() {
         )
     };
     assert_eq!(
-        [told(&left), told(&back), told(&end)],
+        [emitted(&left), emitted(&back), emitted(&end)],
         [
             (TP_RECORD_SAMPLE | TP_RECORD_RESCUED, RENO, Why::Drawn),
             (TP_RECORD_SAMPLE | TP_RECORD_UNDONE, BBR, Why::Rescued),
@@ -329,7 +329,7 @@ fn nothing_is_switched_to_what_a_policy_leaves_out_of_its_arms() {
 }
 
 #[test]
-fn a_daemon_tells_of_rescues_and_when_it_is_killed_no_connection_is_rescued_any_more() {
+fn rescues_are_reported_and_end_with_the_daemon() {
     let lab = Lab::new();
     let _way = lossy_way(&lab);
     let _sink = Sink::new(&lab.net.far, 5300);

@@ -84,7 +84,7 @@ impl ChoiceDists {
                 dists.count(dist.level, 1);
             }
         }
-        dists.tell_new();
+        dists.publish_version();
         Ok(dists)
     }
 
@@ -109,7 +109,7 @@ impl ChoiceDists {
         if let Some(at) = bucket.clone().find(|at| is_free(self.read(*at)[0])) {
             self.count(key.level, 1);
             self.write(at, dist);
-            self.tell_new();
+            self.publish_version();
             return Put::New;
         }
         let to_give_up = |at: &usize| {
@@ -122,7 +122,7 @@ impl ChoiceDists {
                 let level = dist_of(self.read(at)).level;
                 self.write(at, dist);
                 self.count(level, -1);
-                self.tell_new();
+                self.publish_version();
                 Put::Replaced
             }
             _ => Put::Full,
@@ -153,7 +153,7 @@ impl ChoiceDists {
             self.word(at, 0).store(0, Ordering::Release);
         }
         self.counts.fill(0);
-        self.tell_levels();
+        self.publish_levels();
     }
 
     /// The number of choice distributions, also if a program writes them.
@@ -178,17 +178,17 @@ impl ChoiceDists {
         if let Some(count) = self.counts.get_mut(usize::from(level)) {
             *count = count.saturating_add_signed(change);
         }
-        self.tell_levels();
+        self.publish_levels();
     }
 
     /// From now on programs look for the nearest choice distribution again.
-    fn tell_new(&mut self) {
+    fn publish_version(&mut self) {
         self.number += 1;
         self.pulse
             .set(offset_of!(tp_pulse, dists_version), self.number);
     }
 
-    fn tell_levels(&self) {
+    fn publish_levels(&self) {
         let bits = self.counts.iter().zip(0..);
         let levels = bits.fold(0, |levels, (count, bit)| {
             levels | u64::from(*count > 0) << bit
