@@ -77,7 +77,7 @@ struct tp_choice_dist_bucket {
 	struct tp_choice_dist dist[TP_CHOICE_DIST_WAYS];
 };
 
-/* All choice distributions are void so long after the daemon's last sign of life. */
+/* All choice distributions are stale so long after the daemon's last heartbeat. */
 #define TP_CHOICE_DISTS_STALE_NS 10000000000ULL
 
 /* Connections of one path that overlap in time share an assignment, for TP_ASSIGNMENT_MS at most.
@@ -142,8 +142,8 @@ enum tp_trial {
 };
 
 /* Words of the daemon, and counts of the programs, each in a cache line of their own. */
-struct tp_pulse {
-	__u64 beat_ns; /* CLOCK_MONOTONIC, the daemon's last sign of life; 0: none yet */
+struct tp_learner_status {
+	__u64 heartbeat_ns; /* CLOCK_MONOTONIC, the daemon's last heartbeat; 0: none yet */
 	__u64 levels; /* bit i: there are choice distributions of enum tp_level i; programs skip the
 			 others */
 	__u64 trials; /* the daemon has written some assignment bucket since the start */
@@ -206,7 +206,7 @@ struct tp_record {
 /* A long connection that the daemon wants to move to another arm, by its socket's cookie.  The
  * program that reports long connections moves it. */
 struct tp_move {
-	__u8 from; /* the order is void if the connection has another arm now */
+	__u8 from; /* the order is stale if the connection has another arm now */
 	__u8 to;
 	__u8 pad[6];
 };
@@ -221,7 +221,7 @@ TP_ASSERT_SIZE(tp_choice_dist_bucket, 32 * TP_CHOICE_DIST_WAYS);
 TP_ASSERT_SIZE(tp_assignment, 32);
 TP_ASSERT_SIZE(tp_conn_start, 32);
 TP_ASSERT_SIZE(tp_conn_start_bucket, 32 * TP_CONN_START_WAYS);
-TP_ASSERT_SIZE(tp_pulse, 128);
+TP_ASSERT_SIZE(tp_learner_status, 128);
 TP_ASSERT_SIZE(tp_record, 128);
 TP_ASSERT_SIZE(tp_move, 8);
 

@@ -23,7 +23,7 @@ enum tp_why {
 	TP_WHY_EXCLUDED = 9,	    /* a rule of the configuration */
 	TP_WHY_DRAWN = 10,	    /* drawn by the shares of a choice distribution */
 	TP_WHY_NO_CHOICE_DIST = 11, /* the learner knows nothing yet of this path or above it */
-	TP_WHY_VOID = 12,	    /* the daemon's last sign of life is too old */
+	TP_WHY_STALE = 12,	    /* the daemon's last heartbeat is too old */
 	TP_WHY_HELD_OUT = 13,	    /* to compare with, or because the guard has stopped steering */
 	TP_WHY_UNDONE = 14,	    /* a rescue did not help: it has its former algorithm back */
 	TP_WHY_MOVED = 15,	    /* while it was open, to the arm that does better on its path */

@@ -29,7 +29,7 @@ enum tp_withheld {
 	TP_WITHHELD_ALREADY = 1,     /* it has that algorithm */
 	TP_WITHHELD_CHOICE_DIST = 2, /* that algorithm did worse on the path, or in its group */
 	TP_WITHHELD_FAILED = 3,	     /* the last rescue on this path did not help */
-	TP_WITHHELD_VOID = 4,	     /* the daemon's last sign of life is too old */
+	TP_WITHHELD_STALE = 4,	     /* the daemon's last heartbeat is too old */
 	TP_WITHHELD_COUNT = 5,
 };
 #define TP_WITHHELD_SLOTS 8 /* a power of two above TP_WITHHELD_COUNT */

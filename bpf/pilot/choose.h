@@ -83,7 +83,7 @@ static __always_inline __u8 arm_for(const struct visit *v, const struct tp_node_
 	struct asking asks = {.tag = start->path,
 			      .now = start->opened,
 			      .class = place->class,
-			      .dists_version = pulse.dists_version};
+			      .dists_version = learner_status.dists_version};
 	struct tp_assignment *assignment = assignment_at(asks.tag);
 	struct tp_shares shares = {};
 
@@ -117,11 +117,11 @@ static __always_inline void choose_arm(const struct visit *v, struct tp_node_key
 	start->egress = egress_of(v);
 	part_by_egress(place, start->egress);
 	start->path = assignment_tag(place);
-	start->why = TP_WHY_VOID;
+	start->why = TP_WHY_STALE;
 	if (!choice_dists_are_valid(now_ns))
 		return;
 	start->why = TP_WHY_NO_CHOICE_DIST;
-	if (!learns_here() && !pulse.levels && !pulse.trials)
+	if (!learns_here() && !learner_status.levels && !learner_status.trials)
 		return;
 	arm = arm_for(v, place, start, now_ns);
 	if (arm < TP_MAX_ARMS)

@@ -75,8 +75,8 @@ static __always_inline void write_choice_dist(struct tp_choice_dist *dist,
 	__sync_lock_test_and_set(&dist->tag, to->dist.tag);
 	if (!is_new)
 		return;
-	__sync_fetch_and_add(&pulse.dists_version, 1);
-	__sync_fetch_and_or(&pulse.levels, 1ULL << to->dist.level);
+	__sync_fetch_and_add(&learner_status.dists_version, 1);
+	__sync_fetch_and_or(&learner_status.levels, 1ULL << to->dist.level);
 }
 
 /* The choice distribution that follows from these costs; without one the default stays. */

@@ -94,7 +94,7 @@ static __always_inline void record_live_counts(const struct tcp_sock *tp, struct
 static __always_inline void send_record(const struct tp_record *r)
 {
 	if (bpf_ringbuf_output(&records, (void *)r, sizeof(*r), BPF_RB_NO_WAKEUP))
-		__sync_fetch_and_add(&pulse.dropped, 1);
+		__sync_fetch_and_add(&learner_status.dropped, 1);
 }
 
 /* All that needs neither the connection start nor the place. */

@@ -107,7 +107,7 @@ static __always_inline int is_worse_by_choice_dist(const struct tp_node_key *pla
 {
 	struct tp_shares shares = {};
 
-	return pulse.levels && nearest_choice_dist(place, &shares) &&
+	return learner_status.levels && nearest_choice_dist(place, &shares) &&
 	       shares.level <= TP_LEVEL_GROUP && !tp_probability(shares.upto, cfg.rescue_arm);
 }
 
@@ -131,7 +131,7 @@ static __always_inline __u32 why_withheld(struct visit *v)
 	if (cfg.rescue_published)
 		return TP_WITHHELD_COUNT;
 	if (!choice_dists_are_valid(bpf_ktime_get_coarse_ns()))
-		return TP_WITHHELD_VOID;
+		return TP_WITHHELD_STALE;
 	part_by_egress(&place, start.egress);
 	tag = assignment_tag(&place);
 	refusal = refusal_at(tag);

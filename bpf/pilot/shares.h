@@ -93,7 +93,7 @@ static __always_inline __u16 class_of(const struct visit *v, __u32 rtt_us)
 	    .rtt_us = rtt_us,
 	    .small_window = !BPF_CORE_READ_BITFIELD(v->tp, rx_opt.snd_wscale),
 	    .ecn = (ecn & TCP_ECN_OK & ~(ecn >> 4)) | (ecn & TCP_ECN_ACCURATE) >> 3,
-	    .interface = pulse.wireless && tp_is_wireless(v->tp),
+	    .interface = learner_status.wireless && tp_is_wireless(v->tp),
 	    .accepted = !(v->flags & TP_CONN_ACTIVE),
 	};
 
@@ -128,7 +128,7 @@ static __always_inline int find_choice_dist_at(const struct tp_node_key *of, __u
  * function of its own, so that the verifier goes on with one outcome only. */
 __noinline int nearest_choice_dist(const struct tp_node_key *place, struct tp_shares *to)
 {
-	__u64 levels = pulse.levels;
+	__u64 levels = learner_status.levels;
 
 	if (!place || !to)
 		return 0;
@@ -144,12 +144,12 @@ __noinline int nearest_choice_dist(const struct tp_node_key *place, struct tp_sh
  */
 static __always_inline int choice_dists_are_valid(__u64 now_ns)
 {
-	__u64 beat_ns;
+	__u64 heartbeat_ns;
 
 	if (learns_here())
 		return 1;
-	beat_ns = pulse.beat_ns;
-	return beat_ns && (__s64)(now_ns - beat_ns) <= (__s64)TP_CHOICE_DISTS_STALE_NS;
+	heartbeat_ns = learner_status.heartbeat_ns;
+	return heartbeat_ns && (__s64)(now_ns - heartbeat_ns) <= (__s64)TP_CHOICE_DISTS_STALE_NS;
 }
 
 static __always_inline __u32 assignment_tag(const struct tp_node_key *place)
@@ -167,7 +167,8 @@ static __always_inline struct tp_assignment *assignment_at(__u32 tag)
 /* A connection that asks for its path's assignment. */
 struct asking {
 	__u64 seed;	     /* of this connection alone */
-	__u64 dists_version; /* of pulse.dists_version, before it looked for its choice distribution
+	__u64 dists_version; /* of learner_status.dists_version, before it looked for its choice
+			      * distribution
 			      */
 	__u32 tag;	     /* of its path */
 	__u32 now;	     /* ns >> TP_OPENED_SHIFT */

@@ -17,7 +17,7 @@ struct tp_rule rules[TP_MAX_RULES];
 struct tp_counters counters[TP_COUNTER_SETS] __attribute__((aligned(64))) SEC(".bss.counters");
 __u64 last_loss_ns; /* when a packet was lost last */
 /* The learner in the daemon maps it into its memory. */
-struct tp_pulse pulse SEC(".bss.learner");
+struct tp_learner_status learner_status SEC(".bss.learner");
 /* Likewise: enum tp_trial of each assignment bucket. */
 __u8 assignment_buckets[TP_ASSIGNMENT_BUCKETS] SEC(".bss.cells");
 /* The unit of the kernel's own counts of time; 0: not known. */

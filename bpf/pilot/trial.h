@@ -41,21 +41,23 @@ static __always_inline __u32 bucket_of(const volatile struct tp_assignment *assi
  * bucket has been written since the start, there is nothing to look up. */
 static __always_inline __u32 trial_in(__u32 bucket)
 {
-	return pulse.trials ? assignment_buckets[tp_within(bucket, TP_ASSIGNMENT_BUCKETS)] : 0;
+	return learner_status.trials ? assignment_buckets[tp_within(bucket, TP_ASSIGNMENT_BUCKETS)]
+				     : 0;
 }
 
 /* The same for an address. */
 static __always_inline __u32 trial_of(const __u32 remote[4])
 {
-	return pulse.trials ? trial_in(assignment_bucket_at((const struct remote_address *)remote))
-			    : 0;
+	return learner_status.trials
+		   ? trial_in(assignment_bucket_at((const struct remote_address *)remote))
+		   : 0;
 }
 
 /* Whether an open connection was held out at its opening. */
 __noinline int is_held_out(hands_t *hands)
 {
 	struct bpf_sock *sk = socket_in(hands);
-	const struct tcp_sock *tp = sk && pulse.trials ? bpf_skc_to_tcp_sock(sk) : 0;
+	const struct tcp_sock *tp = sk && learner_status.trials ? bpf_skc_to_tcp_sock(sk) : 0;
 	const struct tp_conn_start *start = tp ? conn_start_of(tag_of(tp)) : 0;
 
 	return start ? start->flags & TP_CONN_HELD_OUT : 0;

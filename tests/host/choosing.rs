@@ -11,7 +11,7 @@ use tcpilot_abi::{
     TP_CHOICE_DISTS_STALE_NS, TP_CONN_ACTIVE, TP_CONN_DRY_RUN, TP_LEVEL_CLASS, TP_LEVEL_GLOBAL,
     TP_LEVEL_GROUP, TP_LEVEL_NONE, TP_LEVEL_PATH, TP_LEVEL_SITE, TP_NO_ARM, TP_PART_ALL,
     TP_PART_EGRESS, TP_PART_NONE, TP_PART_PRIVATE, TP_WHY_DRAWN, TP_WHY_NO_CHOICE_DIST,
-    TP_WHY_VOID,
+    TP_WHY_STALE,
 };
 use tcpilot_core::choice_dist::Place;
 use tcpilot_kernel::own_netns_cookie;
@@ -162,13 +162,13 @@ fn distributions_are_stale_ten_seconds_after_the_heartbeat() {
     learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_BBR, 1);
     let mut application = lab.actor();
     let last = Instant::now();
-    learner.ends.heartbeat.beat();
+    learner.ends.heartbeat.renew();
     let bound = Duration::from_nanos(TP_CHOICE_DISTS_STALE_NS);
     let silent = loop {
         let before = last.elapsed();
         let algorithm = connect(&mut application, &far());
         let record = learner.record();
-        if u32::from(record.why) == TP_WHY_VOID {
+        if u32::from(record.why) == TP_WHY_STALE {
             assert_eq!((algorithm.as_str(), record.arm), ("reno", RENO));
             assert_eq!(
                 (record.probability, u32::from(record.level)),
@@ -180,7 +180,7 @@ fn distributions_are_stale_ten_seconds_after_the_heartbeat() {
         assert!(before <= bound + TICK, "{before:?}");
     };
     assert!(silent + TICK > bound, "{silent:?}");
-    learner.ends.heartbeat.beat();
+    learner.ends.heartbeat.renew();
     assert_eq!(connect(&mut application, &far()), "bbr");
     assert_eq!(u32::from(learner.record().why), TP_WHY_DRAWN);
     learner.ends.heartbeat.stop();

@@ -79,7 +79,7 @@ impl Learner {
         tcpilot_kernel::load_algorithm("bbr").unwrap();
         let mut pilot = Pilot::load(config, 64).unwrap();
         let ends = pilot.learner_ends().unwrap();
-        ends.heartbeat.beat();
+        ends.heartbeat.renew();
         // Otherwise connections of other tests count as open ones of paths here.
         let cgroup = tcpilot_kernel::host::cgroup_id(lab.cgroup.path()).unwrap();
         pilot.set_cgroup(cgroup);
@@ -117,7 +117,7 @@ impl Learner {
         entries: Entries,
         generation: u32,
     ) -> bool {
-        self.ends.heartbeat.beat();
+        self.ends.heartbeat.renew();
         let octaves = if level == TP_LEVEL_GLOBAL { 1 } else { 32 };
         let puts = (0..octaves).map(|octave| {
             let class = place.class & !31 | octave;

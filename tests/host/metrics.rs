@@ -182,11 +182,11 @@ fn stale_distributions_are_logged_and_counted_until_the_heartbeat() {
     };
     assert_eq!(dists(), Some((true, 0)));
     let stopped = Stopped::new(thread_of(pilot.pid(), "learner"));
-    until("they are void", || (dists()? == (false, 1)).then_some(()));
+    until("they are stale", || (dists()? == (false, 1)).then_some(()));
     until("it is told", || {
         pilot
             .log()
-            .contains("choice distributions are void, and new")
+            .contains("choice distributions are stale, and new")
             .then_some(())
     });
     let begun = std::time::Instant::now();
@@ -208,7 +208,7 @@ fn stale_distributions_are_logged_and_counted_until_the_heartbeat() {
     assert_eq!(
         pilot
             .log()
-            .matches("choice distributions are void, and new")
+            .matches("choice distributions are stale, and new")
             .count(),
         1
     );

@@ -178,7 +178,7 @@ fn a_connection_that_was_moved_may_be_rescued_from_its_new_algorithm() {
     learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_BBR, 1);
     let mut application = open_long(&lab, OTHER);
     until("bbr needs no rescue", || {
-        learner.ends.heartbeat.beat();
+        learner.ends.heartbeat.renew();
         send_more(&mut application);
         let counters = learner.pilot.counters();
         (counters.withheld[TP_WITHHELD_ALREADY as usize] == 1).then_some(())

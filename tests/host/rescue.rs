@@ -66,7 +66,7 @@ pub fn rescuing() -> tp_config {
 /// Sends until the connection has this algorithm, at most so many megabytes. Returns its algorithm.
 pub fn send_until(learner: &Learner, application: &mut Actor, wanted: &str, most: u32) -> String {
     for _ in 0..most {
-        learner.ends.heartbeat.beat();
+        learner.ends.heartbeat.renew();
         application.tell("send 1000000");
         let has = application.tell("cc");
         if has == wanted {
@@ -109,7 +109,7 @@ fn random_loss_is_rescued_and_each_algorithm_is_charged_with_its_part() {
 /// Sends so many megabytes, one after another.
 fn send(learner: &Learner, application: &mut Actor, megabytes: u32) {
     for _ in 0..megabytes {
-        learner.ends.heartbeat.beat();
+        learner.ends.heartbeat.renew();
         application.tell("send 1000000");
     }
 }
@@ -139,7 +139,7 @@ fn four_connections_that_share_a_shallow_queue_are_left_to_congestion_control() 
         application.tell(&format!("connect {OTHER}:5300"));
     }
     for _ in 0..4 {
-        learner.ends.heartbeat.beat();
+        learner.ends.heartbeat.renew();
         for application in &mut applications {
             application.order("send 500000");
         }
@@ -186,7 +186,7 @@ fn a_rescue_that_does_not_help_is_undone_and_its_path_is_not_rescued_again() {
     for attempt in 1.. {
         application.tell(&format!("connect {OTHER}:5300"));
         let helped = until("the trial is over", || {
-            learner.ends.heartbeat.beat();
+            learner.ends.heartbeat.renew();
             application.tell("send 100000");
             let counters = learner.pilot.counters();
             let over = counters.rescues_undone + counters.rescues_helped == attempt;
@@ -203,7 +203,7 @@ fn a_rescue_that_does_not_help_is_undone_and_its_path_is_not_rescued_again() {
     }
     assert_eq!(application.tell("cc"), "reno");
     until("the path's failure is remembered", || {
-        learner.ends.heartbeat.beat();
+        learner.ends.heartbeat.renew();
         application.tell("send 100000");
         let failed = learner.pilot.counters().withheld[TP_WITHHELD_FAILED as usize];
         (failed == 1).then_some(())

@@ -22,7 +22,7 @@ fn upload(lab: &Lab, dist: Entries) -> Learner {
     let mut application = lab.actor();
     application.tell(&format!("connect {FAR}:5300"));
     for _ in 0..8 {
-        learner.ends.heartbeat.beat();
+        learner.ends.heartbeat.renew();
         application.tell("send 500000");
     }
     application.tell("close");

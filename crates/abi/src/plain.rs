@@ -37,7 +37,7 @@ plain!(
     crate::tp_assignment,
     crate::tp_conn_start,
     crate::tp_conn_start_bucket,
-    crate::tp_pulse,
+    crate::tp_learner_status,
     crate::tp_record,
     crate::tp_move,
     crate::tp_costs,

@@ -17,7 +17,7 @@ pub enum Why {
     Excluded = crate::TP_WHY_EXCLUDED as u8,
     Drawn = crate::TP_WHY_DRAWN as u8,
     NoChoiceDist = crate::TP_WHY_NO_CHOICE_DIST as u8,
-    Void = crate::TP_WHY_VOID as u8,
+    Stale = crate::TP_WHY_STALE as u8,
     HeldOut = crate::TP_WHY_HELD_OUT as u8,
     Undone = crate::TP_WHY_UNDONE as u8,
     Moved = crate::TP_WHY_MOVED as u8,
@@ -38,7 +38,7 @@ impl Why {
         Why::Excluded,
         Why::Drawn,
         Why::NoChoiceDist,
-        Why::Void,
+        Why::Stale,
         Why::HeldOut,
         Why::Undone,
         Why::Moved,
@@ -67,7 +67,7 @@ impl Why {
             Why::Excluded => "excluded",
             Why::Drawn => "drawn",
             Why::NoChoiceDist => "nothing-known",
-            Why::Void => "daemon-silent",
+            Why::Stale => "daemon-silent",
             Why::HeldOut => "held-out",
             Why::Undone => "rescue-undone",
             Why::Moved => "moved",
@@ -98,7 +98,7 @@ impl Why {
             Why::HeldOut => {
                 "held out, to compare the others with, or because steering did harm: the kernel's default stays"
             }
-            Why::Void => {
+            Why::Stale => {
                 "the daemon has not shown for ten seconds that it is alive: the kernel's default stays"
             }
         }
@@ -134,7 +134,7 @@ pub enum Withheld {
     Already = crate::TP_WITHHELD_ALREADY as u8,
     ChoiceDist = crate::TP_WITHHELD_CHOICE_DIST as u8,
     Failed = crate::TP_WITHHELD_FAILED as u8,
-    Void = crate::TP_WITHHELD_VOID as u8,
+    Stale = crate::TP_WITHHELD_STALE as u8,
 }
 
 impl Withheld {
@@ -144,7 +144,7 @@ impl Withheld {
         Withheld::Already,
         Withheld::ChoiceDist,
         Withheld::Failed,
-        Withheld::Void,
+        Withheld::Stale,
     ];
 
     /// One word, for JSON.
@@ -154,7 +154,7 @@ impl Withheld {
             Withheld::Already => "already",
             Withheld::ChoiceDist => "known-to-be-worse",
             Withheld::Failed => "did-not-help-before",
-            Withheld::Void => "daemon-silent",
+            Withheld::Stale => "daemon-silent",
         }
     }
 
@@ -165,7 +165,7 @@ impl Withheld {
             Withheld::Already => "they have the rescue's algorithm",
             Withheld::ChoiceDist => "it is known to be worse there",
             Withheld::Failed => "the last rescue there did not help",
-            Withheld::Void => "the daemon was silent",
+            Withheld::Stale => "the daemon was silent",
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::{mem::offset_of, os::fd::BorrowedFd, sync::atomic::Ordering};
 
-use tcpilot_abi::{TP_ASSIGNMENT_BUCKETS, tp_pulse};
+use tcpilot_abi::{TP_ASSIGNMENT_BUCKETS, tp_learner_status};
 
-use super::records::Pulse;
+use super::records::LearnerStatus;
 use crate::{Error, mapping::Mapping};
 
 /// The number of assignment buckets.
@@ -13,17 +13,17 @@ pub const ASSIGNMENT_BUCKETS: usize = TP_ASSIGNMENT_BUCKETS as usize;
 /// The assignment buckets as the programs read them.
 pub struct AssignmentBuckets {
     memory: Mapping,
-    pulse: Pulse,
+    status: LearnerStatus,
 }
 
 impl AssignmentBuckets {
     pub(super) fn new(
         buckets: BorrowedFd<'_>,
-        pulse: BorrowedFd<'_>,
+        status: BorrowedFd<'_>,
     ) -> Result<AssignmentBuckets, Error> {
         Ok(AssignmentBuckets {
             memory: Mapping::new(buckets, 0, ASSIGNMENT_BUCKETS, true)?,
-            pulse: Pulse::new(pulse)?,
+            status: LearnerStatus::new(status)?,
         })
     }
 
@@ -40,7 +40,7 @@ impl AssignmentBuckets {
         }
         if has_trials {
             // It is never reset: held-out connections may still be open.
-            self.pulse.set(offset_of!(tp_pulse, trials), 1);
+            self.status.set(offset_of!(tp_learner_status, trials), 1);
         }
     }
 }

@@ -14,10 +14,10 @@ use std::{
 
 use tcpilot_abi::{
     TP_CHOICE_DIST_WAYS, TP_CHOICE_DIST_WRITTEN, TP_LEVELS, TP_MAX_ARMS, TP_NODE_SECRETS,
-    from_bytes, to_bytes, tp_choice_dist, tp_choice_dist_bucket, tp_node_key, tp_pulse,
+    from_bytes, to_bytes, tp_choice_dist, tp_choice_dist_bucket, tp_learner_status, tp_node_key,
 };
 
-use super::records::Pulse;
+use super::records::LearnerStatus;
 use crate::{Error, mapping::Mapping};
 
 /// A choice distribution's entries, see `struct tp_choice_dist`.
@@ -56,7 +56,7 @@ pub struct ChoiceDists {
     counts: [usize; TP_LEVELS as usize],
     /// Another one after each choice distribution that is new: the programs' hints hold as long as it is the same.
     number: u64,
-    pulse: Pulse,
+    status: LearnerStatus,
 }
 
 impl ChoiceDists {
@@ -65,7 +65,7 @@ impl ChoiceDists {
         map: BorrowedFd<'_>,
         buckets: u32,
         secrets: NodeSecrets,
-        pulse: BorrowedFd<'_>,
+        status: BorrowedFd<'_>,
     ) -> Result<ChoiceDists, Error> {
         let buckets = buckets as usize;
         let memory = Mapping::new(map, 0, buckets * size_of::<tp_choice_dist_bucket>(), true)?;
@@ -76,7 +76,7 @@ impl ChoiceDists {
             counts: [0; TP_LEVELS as usize],
             // A former daemon's hints may still be there, so this begins at another number.
             number: RandomState::new().hash_one("choice distributions") >> 32,
-            pulse: Pulse::new(pulse)?,
+            status: LearnerStatus::new(status)?,
         };
         for at in 0..dists.capacity() {
             let dist = dist_of(dists.read(at));
@@ -184,8 +184,8 @@ impl ChoiceDists {
     /// From now on programs look for the nearest choice distribution again.
     fn publish_version(&mut self) {
         self.number += 1;
-        self.pulse
-            .set(offset_of!(tp_pulse, dists_version), self.number);
+        self.status
+            .set(offset_of!(tp_learner_status, dists_version), self.number);
     }
 
     fn publish_levels(&self) {
@@ -193,7 +193,8 @@ impl ChoiceDists {
         let levels = bits.fold(0, |levels, (count, bit)| {
             levels | u64::from(*count > 0) << bit
         });
-        self.pulse.set(offset_of!(tp_pulse, levels), levels);
+        self.status
+            .set(offset_of!(tp_learner_status, levels), levels);
     }
 
     fn tag(&self, key: &tp_node_key) -> u64 {
@@ -353,7 +354,7 @@ mod tests {
     #[test]
     fn levels_with_distributions_are_published() {
         let mut dists = dists(16);
-        let levels = |dists: &ChoiceDists| dists.pulse.word(offset_of!(tp_pulse, levels));
+        let levels = |dists: &ChoiceDists| dists.status.word(offset_of!(tp_learner_status, levels));
         assert_eq!(levels(&dists), 0);
         dists.put(&path(1), [1; 8], 1);
         dists.put(&path(2), [1; 8], 1);
@@ -369,7 +370,11 @@ mod tests {
     #[test]
     fn only_a_new_distribution_makes_hints_stale() {
         let mut dists = dists(1);
-        let number = |dists: &ChoiceDists| dists.pulse.word(offset_of!(tp_pulse, dists_version));
+        let number = |dists: &ChoiceDists| {
+            dists
+                .status
+                .word(offset_of!(tp_learner_status, dists_version))
+        };
         let mut before = number(&dists);
         assert_ne!(before, 0);
         let mut is_other =
@@ -390,13 +395,13 @@ mod tests {
 
     #[test]
     fn a_half_written_distribution_counts_as_none() {
-        let (memory, pulse) = (memory(1), memory(1));
-        let mut former = ChoiceDists::new(memory.as_fd(), 1, secrets(), pulse.as_fd()).unwrap();
+        let (memory, status) = (memory(1), memory(1));
+        let mut former = ChoiceDists::new(memory.as_fd(), 1, secrets(), status.as_fd()).unwrap();
         former.put(&path(1), [1; 8], 1);
         former
             .word(0, 0)
             .store(u64::from(TP_CHOICE_DIST_WRITTEN), Ordering::Relaxed);
-        let mut dists = ChoiceDists::new(memory.as_fd(), 1, secrets(), pulse.as_fd()).unwrap();
+        let mut dists = ChoiceDists::new(memory.as_fd(), 1, secrets(), status.as_fd()).unwrap();
         assert!(dists.is_empty());
         assert_eq!(dists.put(&path(2), [2; 8], 2), Put::New);
         assert_eq!(dist_of(dists.read(0)).tag, dists.tag(&path(2)));
@@ -404,13 +409,13 @@ mod tests {
 
     #[test]
     fn distributions_of_a_former_daemon_are_kept() {
-        let (memory, pulse) = (memory(16), memory(1));
-        let mut former = ChoiceDists::new(memory.as_fd(), 16, secrets(), pulse.as_fd()).unwrap();
+        let (memory, status) = (memory(16), memory(1));
+        let mut former = ChoiceDists::new(memory.as_fd(), 16, secrets(), status.as_fd()).unwrap();
         for number in 0..9 {
             former.put(&path(number), [1; 8], 1);
         }
         drop(former);
-        let dists = ChoiceDists::new(memory.as_fd(), 16, secrets(), pulse.as_fd()).unwrap();
+        let dists = ChoiceDists::new(memory.as_fd(), 16, secrets(), status.as_fd()).unwrap();
         assert_eq!(dists.len(), 9);
         assert!((0..9).all(|number| dists.get(&path(number)).is_some()));
     }
@@ -429,8 +434,8 @@ mod tests {
 
     #[test]
     fn a_program_never_reads_half_a_distribution() {
-        let (memory, pulse) = (memory(1), memory(1));
-        let mut dists = ChoiceDists::new(memory.as_fd(), 1, secrets(), pulse.as_fd()).unwrap();
+        let (memory, status) = (memory(1), memory(1));
+        let mut dists = ChoiceDists::new(memory.as_fd(), 1, secrets(), status.as_fd()).unwrap();
         let tag = dists.tag(&path(1));
         let (done, seen) = (AtomicBool::new(false), AtomicU32::new(0));
         dists.put(&path(1), [0; 8], 0);

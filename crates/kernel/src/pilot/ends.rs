@@ -98,7 +98,7 @@ pub struct Ends {
     pub choice_dists: ChoiceDists,
     /// The records of connections.
     pub records: Records,
-    /// The sign of life without which no choice distribution is valid.
+    /// The heartbeat without which no choice distribution is valid.
     pub heartbeat: Heartbeat,
     /// Which connections are held out.
     pub assignment_buckets: AssignmentBuckets,
@@ -118,7 +118,7 @@ impl Pilot {
     pub fn learner_ends(&mut self) -> Result<Ends, Error> {
         let keys = self.keys.learner;
         let maps = &self.skel.maps;
-        let pulse = maps.bss_learner.as_fd();
+        let status = maps.bss_learner.as_fd();
         let action = "attach the iterator over long connections";
         let link = link_of(&self.skel.progs.sample, action)?;
         let moves = MapHandle::try_from(&maps.moves).map_err(map_error(action))?;
@@ -133,11 +133,11 @@ impl Pilot {
                 maps.choice_dists.as_fd(),
                 keys.choice_dists,
                 keys.secrets,
-                pulse,
+                status,
             )?,
-            records: Records::new(maps.records.as_fd(), TP_RECORDS_BYTES as usize, pulse)?,
-            heartbeat: Heartbeat::new(pulse)?,
-            assignment_buckets: AssignmentBuckets::new(maps.bss_cells.as_fd(), pulse)?,
+            records: Records::new(maps.records.as_fd(), TP_RECORDS_BYTES as usize, status)?,
+            heartbeat: Heartbeat::new(status)?,
+            assignment_buckets: AssignmentBuckets::new(maps.bss_cells.as_fd(), status)?,
             sampler: Sampler::new(link, moves),
             conn_starts: ConnStarts::new(starts, keys.secrets),
             costs,

@@ -349,7 +349,7 @@ impl Daemon {
                 .learning
                 .as_ref()
                 .is_none_or(Learning::choice_dists_are_valid),
-            choice_dists_expired: self.learning.as_ref().map_or(0, Learning::times_void),
+            choice_dists_expired: self.learning.as_ref().map_or(0, Learning::times_stale),
             resident_bytes: resident_bytes(),
             state: self.keeper.path().display().to_string(),
             take_overs: self.succession.times.clone(),

@@ -59,7 +59,7 @@ figures! {
         degraded: Vec<String>;
         /// How much of the host's traffic tcpilot can steer; `null` for the first seconds.
         traffic: Option<TrafficView>;
-        /// Whether choice distributions are valid. They are void while the learner has given no sign of life for ten
+        /// Whether choice distributions are valid. They are stale while the learner has given no heartbeat for ten
         /// seconds: new connections then get the kernel's default.
         choice_dists_valid: bool;
         /// How often choice distributions became stale since the start.

@@ -456,12 +456,12 @@ fn what_the_learner_in_the_daemon_knows_reads_as_its_copies() {
         ..learning()
     };
     assert_golden("status-thompson-dry-run", &status(&dry));
-    let void = Status {
+    let stale = Status {
         choice_dists_valid: false,
         traffic: None,
         ..learning()
     };
-    assert_golden("status-thompson-void", &status(&void));
+    assert_golden("status-thompson-stale", &status(&stale));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //!
 //! The learner's thread never waits for the daemon's first thread, which answers questions. The first thread
 //! sends it questions through a channel, and waits for each answer for a bounded time. Only the learner's
-//! thread renews the sign of life. If it hangs, no distribution is valid after ten seconds.
+//! thread renews the heartbeat. If it hangs, no distribution is valid after ten seconds.
 
 mod arms;
 mod choice_dists;
@@ -14,7 +14,7 @@ mod effect;
 mod greedy;
 mod histogram;
 mod keep;
-mod life;
+mod liveness;
 mod long;
 mod measures;
 mod moves;
@@ -43,7 +43,7 @@ pub use counts::Counts;
 pub use effect::secrets;
 pub use greedy::Greedy;
 pub use keep::{Restored, lessons};
-use life::Life;
+use liveness::Liveness;
 use room::Room;
 use sampling::Wishes;
 pub use views::{Netns, Seen};
@@ -63,9 +63,9 @@ const DISTS_AT_FIRST: usize = 8192;
 const DISTS_PER_TURN: usize = 128;
 /// Choice distributions for each record of a turn: that of its path, and one for the nodes above.
 const DISTS_PER_RECORD: usize = 2;
-/// Interval at which the sign of life is renewed.
-const BEAT: Duration = Duration::from_secs(1);
-/// Records between two looks at the clock, so that a flood of records does not stop the sign of life.
+/// Interval at which the heartbeat is renewed.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+/// Records between two looks at the clock, so that a flood of records does not stop the heartbeat.
 const RECORDS_AT_ONCE: usize = 4096;
 /// Time to wait for an answer of the thread: longer than one of its turns.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -83,8 +83,8 @@ pub struct Learning {
     state: State,
     /// Whether the next save has to write everything.
     save_all: Cell<bool>,
-    /// The thread's signs of life.
-    life: Arc<Life>,
+    /// The thread's heartbeats.
+    liveness: Arc<Liveness>,
     /// Counts open connections.
     conn_starts: ConnStarts,
 }
@@ -104,7 +104,7 @@ struct Worker {
     records: Records,
     heartbeat: Heartbeat,
     batch: Vec<tp_record>,
-    beaten: Option<Instant>,
+    renewed: Option<Instant>,
     /// Whether choice distributions of earlier knowledge are still to be written.
     is_filling: bool,
     /// The count of records when choice distributions were last written.
@@ -114,7 +114,7 @@ struct Worker {
     sampler: Option<(Sampler, Duration)>,
     /// The channel to the sampler's thread, once that has begun.
     wishes: Option<Wishes>,
-    life: Arc<Life>,
+    liveness: Arc<Liveness>,
 }
 
 impl Learning {
@@ -127,42 +127,42 @@ impl Learning {
         sampler: Option<(Sampler, Duration)>,
         conn_starts: ConnStarts,
     ) -> Learning {
-        let life = Arc::new(Life::new());
+        let liveness = Arc::new(Liveness::new());
         let mut worker = Worker {
-            life: Arc::clone(&life),
+            liveness: Arc::clone(&liveness),
             room,
             records,
             heartbeat,
             batch: Vec::new(),
-            beaten: None,
+            renewed: None,
             is_filling: true,
             published: 0,
             sampler,
             wishes: None,
         };
         worker.publish();
-        worker.beat();
+        worker.renew_heartbeat();
         Learning {
             state: State::Waits(RefCell::new(Box::new(worker))),
             save_all: Cell::new(false),
-            life,
+            liveness,
             conn_starts,
         }
     }
 
     /// Whether the programs may choose by choice distributions.
     pub fn choice_dists_are_valid(&self) -> bool {
-        self.life.are_valid()
+        self.liveness.are_valid()
     }
 
-    /// How often choice distributions became void since the start.
-    pub fn times_void(&self) -> u64 {
-        self.life.times_void()
+    /// How often choice distributions became stale since the start.
+    pub fn times_stale(&self) -> u64 {
+        self.liveness.times_stale()
     }
 
-    /// Logs that choice distributions are void, once for each time.
-    pub fn tell_void(&self) {
-        self.life.tell_void();
+    /// Logs that choice distributions are stale, once for each time.
+    pub fn log_stale(&self) {
+        self.liveness.log_stale();
     }
 
     /// Starts the thread. `ticks_per_s` is the kernel's tick, which is not known before.
@@ -189,7 +189,7 @@ impl Learning {
     }
 
     /// Lets the thread do something with its room; `None` if it does not answer in time. If it has given no
-    /// sign of life for too long, this does not wait at all.
+    /// heartbeat for too long, this does not wait at all.
     fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&mut Room) -> T + Send + 'static,
@@ -197,7 +197,7 @@ impl Learning {
         match &self.state {
             State::Waits(worker) => Some(question(&mut worker.borrow_mut().room)),
             State::Ended => None,
-            State::Works { .. } if !self.life.are_valid() => None,
+            State::Works { .. } if !self.liveness.are_valid() => None,
             State::Works { questions, .. } => {
                 let (answer, answered) = sync_channel(1);
                 let question: Question = Box::new(move |room| {
@@ -356,7 +356,7 @@ impl Worker {
         self.heartbeat.stop();
     }
 
-    /// One turn of the thread. It writes choice distributions before it gives the sign of life: after a long stop no
+    /// One turn of the thread. It writes choice distributions before it renews the heartbeat: after a long stop no
     /// old distribution becomes valid before the learner has looked at it again.
     fn turn(&mut self) {
         let begun = Instant::now();
@@ -365,7 +365,7 @@ impl Worker {
             effect.turn();
         }
         self.publish();
-        self.beat();
+        self.renew_heartbeat();
         self.room.turns.add(begun.elapsed().as_secs_f64(), 1);
     }
 
@@ -396,8 +396,8 @@ impl Worker {
         self.room.dropped = self.records.dropped();
         for some in batch.chunks(RECORDS_AT_ONCE) {
             some.iter().for_each(|record| self.room.take(record));
-            if self.beaten.is_some() {
-                self.beat();
+            if self.renewed.is_some() {
+                self.renew_heartbeat();
             }
         }
         batch.clear();
@@ -408,11 +408,11 @@ impl Worker {
         }
     }
 
-    fn beat(&mut self) {
-        if self.beaten.is_none_or(|last| last.elapsed() >= BEAT) {
-            self.heartbeat.beat();
-            self.life.sign();
-            self.beaten = Some(Instant::now());
+    fn renew_heartbeat(&mut self) {
+        if self.renewed.is_none_or(|last| last.elapsed() >= HEARTBEAT) {
+            self.heartbeat.renew();
+            self.liveness.renew();
+            self.renewed = Some(Instant::now());
         }
     }
 }
