@@ -5,8 +5,8 @@
  *
  * A distribution gives the probability of each arm for connections of one node of the learner's
  * tree. A learner writes distributions: thompson in the daemon, or epsilon-greedy in a program.
- * The programs look for the nearest node that has one, and at the end of a connection they
- * send a record of its measures.
+ * The programs look for the nearest node with one, and send a record of a connection's
+ * measures at its end.
  */
 #ifndef TCPILOT_ABI_CHOICES_H
 #define TCPILOT_ABI_CHOICES_H
@@ -25,7 +25,7 @@ enum tp_level {
 };
 #define TP_LEVELS 5
 
-/* The six words that a choice distribution's key is hashed from: core/choice_dist.h. */
+/* The six words of a node's key, to be hashed: core/choice_dist.h. */
 struct tp_node_key {
 	__u32 prefix[4]; /* network byte order, host bits 0, IPv4 mapped into IPv6 */
 	__u32 domain;	 /* separates paths of one address: tp_domain() */
@@ -64,10 +64,10 @@ enum tp_class_bits {
 struct tp_choice_dist {
 	__u64 tag; /* the hash of its key; 0: empty; TP_CHOICE_DIST_WRITTEN */
 	__u16 upto[TP_MAX_ARMS];
-	__u32 generation; /* of the daemon's publication that wrote it */
+	__u32 generation; /* the daemon's publication of it */
 	__u8 level;	  /* enum tp_level */
 	__u8 pad;
-	__u16 version; /* counts its writes, so that a reader notices one */
+	__u16 version; /* counts its writes, for readers */
 };
 
 #define TP_CHOICE_DIST_WRITTEN 1 /* the tag of a choice distribution that is being written */
@@ -80,7 +80,7 @@ struct tp_choice_dist_bucket {
 /* All choice distributions are stale so long after the daemon's last heartbeat. */
 #define TP_CHOICE_DISTS_STALE_NS 10000000000ULL
 
-/* Connections of one path that overlap in time share an assignment, for TP_ASSIGNMENT_MS at most.
+/* Overlapping connections of one path share an assignment, for TP_ASSIGNMENT_MS at most.
  * Otherwise the learner would compare arms that fight for one queue (Spang et al., "Unbiased
  * Experiments in Congested Networks", IMC 2021).  The table has no chains: a path may lose its
  * assignment to another, and then draws again. */
@@ -91,7 +91,7 @@ struct tp_assignment {
 	__u32 tag;	   /* from the path's hash; 0: empty */
 	__u32 live;	   /* open connections that took this assignment or one before it */
 	__u32 since;	   /* when it was drawn: ns >> TP_OPENED_SHIFT */
-	__u16 probability; /* of the arm, from the choice distribution with which it was drawn */
+	__u16 probability; /* of the arm, when it was drawn */
 	__u8 arm;	   /* plus one; 0: none was drawn yet */
 	__u8 pad;
 	/* what the path's next connection would otherwise compute again */
@@ -111,7 +111,7 @@ struct tp_conn_start {
 	__u32 path;	   /* the hash of its path: tp_assignment_tag() */
 	__u16 class;	   /* enum tp_class_bits */
 	__u16 probability; /* of the choice, in parts of 0xffff */
-	__u8 arm;	   /* the choice; TP_NO_ARM: the default, which is no arm */
+	__u8 arm;	   /* the choice; TP_NO_ARM: the default, not an arm */
 	__u8 level;	   /* enum tp_level of the choice distribution */
 	__u8 why;	   /* enum tp_why */
 	__u8 flags;	   /* enum tp_conn_flags */
@@ -147,11 +147,11 @@ struct tp_learner_status {
 	__u64 levels; /* bit i: there are choice distributions of enum tp_level i; programs skip the
 			 others */
 	__u64 trials; /* the daemon has written some assignment bucket since the start */
-	__u64 dists_version; /* another number after each choice distribution that is new; 0: no
+	__u64 dists_version; /* another number after each new choice distribution; 0: no
 				hint holds */
 	__u64 wireless;	     /* the kernel knows wireless devices */
 	__u64 pad[3];
-	__u64 dropped; /* records for which the ring had no room */
+	__u64 dropped; /* records without room in the ring */
 	__u64 pad2[7];
 };
 
@@ -163,8 +163,8 @@ enum tp_record_flags {
 	TP_RECORD_FORGOTTEN = 8, /* its start was lost: arm, class and probability are not known */
 	TP_RECORD_FOREIGN = 16,	 /* its application has chosen since: it does not measure the arm */
 	TP_RECORD_TUNED = 32,	 /* its rate is due to a tuned window */
-	TP_RECORD_UNDONE = 64,	 /* with SAMPLE: it leaves the rescue's arm, which did not help */
-	TP_RECORD_MOVED = 128, /* with SAMPLE: it leaves its arm now, for one that is better here */
+	TP_RECORD_UNDONE = 64,	 /* with SAMPLE: it leaves the rescue's arm, without success */
+	TP_RECORD_MOVED = 128,	 /* with SAMPLE: it leaves its arm now for a better one */
 };
 
 /* The measures of one connection.  Times in ticks are the kernel's jiffies: the kernel counts
@@ -190,7 +190,7 @@ struct tp_record {
 	__u32 pad;
 	__u16 class;
 	__u16 probability;
-	__u16 weight; /* number of ends that it stands for */
+	__u16 weight; /* number of ends represented */
 	__u8 policy;
 	__u8 arm;	 /* the arm to charge: that in force at the opening; TP_NO_ARM: none */
 	__u8 level;	 /* enum tp_level */
@@ -203,7 +203,7 @@ struct tp_record {
 	__u16 egress; /* the interface that parts its path; 0: none does */
 };
 
-/* A long connection that the daemon wants to move to another arm, by its socket's cookie.  The
+/* A long connection to be moved to another arm, by its socket's cookie.  The
  * program that reports long connections moves it. */
 struct tp_move {
 	__u8 from; /* the order is stale if the connection has another arm now */

@@ -37,7 +37,7 @@ struct tp_rule {
 	__u32 prefix[4];
 	__u32 mask[4];
 	__u64 cgroup_id;
-	__u64 former_cgroup_id; /* before the cgroup was made anew: its sockets live on; 0: none */
+	__u64 former_cgroup_id; /* before the cgroup was made again: its sockets live on; 0: none */
 	__u64 older_cgroup_ids[TP_OLDER_CGROUPS]; /* the cgroups before that, the newest first */
 	__u32 netns_inum;
 	__u16 local_port_first;
@@ -84,7 +84,7 @@ struct tp_config {
 	__u32 choice_dist_buckets;
 	__u32 conn_start_buckets; /* a power of two */
 	__u32 choice_dists;	  /* as configured; the loader makes buckets for them */
-	__u32 rescue_retry_s;	  /* wait after a rescue that did not help; see core/rescue.h */
+	__u32 rescue_retry_s;	  /* wait after a rescue without success; see core/rescue.h */
 	__u32 pad2;
 	char rescue_cc[TP_CC_NAME_MAX]; /* empty: no rescue */
 	char replace_defaults[TP_MAX_DEFAULTS][TP_CC_NAME_MAX];

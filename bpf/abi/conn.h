@@ -26,7 +26,7 @@ enum tp_why {
 	TP_WHY_STALE = 12,	    /* the daemon's last heartbeat is too old */
 	TP_WHY_HELD_OUT = 13,	    /* to compare with, or because the guard has stopped steering */
 	TP_WHY_UNDONE = 14,	    /* a rescue did not help: it has its former algorithm back */
-	TP_WHY_MOVED = 15,	    /* while it was open, to the arm that does better on its path */
+	TP_WHY_MOVED = 15,	    /* while it was open, to a better arm for its path */
 	TP_WHY_COUNT = 16,
 };
 #define TP_WHY_SLOTS 32 /* a power of two, TP_WHY_COUNT at least */

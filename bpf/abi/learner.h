@@ -5,7 +5,7 @@
  * A learner writes the choice distributions by which connections choose their arms (choices.h).
  * epsilon-greedy is a BPF program's: at a connection's end it charges a cost, and rewrites
  * the distribution of the connection's path.  The costs of a path stand at the place of its
- * distribution, in an array beside the distributions.
+ * distribution, in an array next to the distributions.
  */
 #ifndef TCPILOT_ABI_LEARNER_H
 #define TCPILOT_ABI_LEARNER_H

@@ -37,7 +37,7 @@ TP_INLINE __u32 tp_node_half(const __u64 a[TP_NODE_SECRETS], const struct tp_nod
 	return sum >> 32;
 }
 
-/* Never that of an empty choice distribution, or of one that is being written. */
+/* Never that of an empty choice distribution, or of one being written. */
 TP_INLINE __u64 tp_node_tag(const __u64 secrets[2][TP_NODE_SECRETS], const struct tp_node_key *key)
 {
 	__u64 tag = (__u64)tp_node_half(secrets[1], key) << 32 | tp_node_half(secrets[0], key);
@@ -155,9 +155,9 @@ TP_INLINE __u32 tp_assignment_bucket(const __u64 secrets[TP_NODE_SECRETS], const
 }
 
 /* The tag of the distribution that a connection got, to be found again by the next one on its path.
- *  It holds for connections of the same class, and as long as no distribution is new, which might
- *  be nearer. So both are added to it: with another class or number of choice distributions the
- *  difference is no distribution's tag. */
+ *  It holds for connections of the same class, and as long as there is no new distribution,
+ *  perhaps a nearer one. So both are added to it: with another class or number of choice
+ *  distributions the difference is no distribution's tag. */
 TP_INLINE __u64 tp_hint(__u32 class, __u64 dists_version)
 {
 	return ((__u64) class << 48 ^ dists_version) * 0x9e3779b97f4a7c15ULL;
@@ -168,7 +168,7 @@ struct tp_shares {
 	__u64 upto[2]; /* as tp_choice_dist.upto, four in each */
 	__u64 tag;     /* the choice distribution's */
 	__u32 level;   /* TP_LEVEL_NONE: there was no choice distribution */
-	__u32 blurred; /* a choice distribution that may be nearer was being written */
+	__u32 blurred; /* a perhaps nearer choice distribution was being written */
 };
 
 union tp_choice_dist_words {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * draw.h - a draw, and the arm that it takes from a choice distribution.
+ * draw.h - a draw from a choice distribution.
  *
  * A distribution has four arms in each of two words.  Four comparisons are done at once, as in
  * "SIMD within a register" (Fisher and Dietz, LCPC 1998).  That needs no branches, which the
@@ -76,8 +76,8 @@ TP_INLINE __u32 tp_probability(const __u64 upto[2], __u32 arm)
 	return tp_upto(upto, arm) - before;
 }
 
-/* The probability that the default stays: its own as an arm, plus those of all arms that are
- * not eligible here.  default_arm: TP_NO_ARM if the default is no arm. */
+/* The probability of the default: its own as an arm, plus those of all ineligible
+ * arms.  default_arm: TP_NO_ARM if the default is no arm. */
 TP_INLINE __u32 tp_default_probability(const __u64 upto[2], __u32 eligible, __u32 default_arm)
 {
 	__u32 sum = 0, before = 0;

@@ -65,7 +65,7 @@ static __always_inline __u8 draw_arm(const struct visit *v, struct tp_assignment
 	return assigned.arm;
 }
 
-/* Sets an arm, and keeps the arm that is in force then. */
+/* Sets an arm, and keeps the arm in force then. */
 static __always_inline void set_arm(const struct visit *v, struct tp_conn_start *start, __u8 arm)
 {
 	if (set_algorithm(v->hands, config()->arm[tp_within(arm, TP_MAX_ARMS)]))

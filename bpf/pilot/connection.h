@@ -59,7 +59,7 @@ static __always_inline int is_left_over(const struct visit *v)
 	return conn && !conn->open && conn->cc_key == v->in_force.key;
 }
 
-/* A rate that comes from a tuned window is not the congestion control's. */
+/* A rate of a tuned window is not the congestion control's. */
 static __always_inline int is_creditable(const struct tp_conn *conn, __u32 sent_packets)
 {
 	return !cfg.tunes || !conn || !(conn->tuned & 1 << TP_TUNE_IW) ||

@@ -6,7 +6,7 @@
  *
  * A path is a host in private address space, and a group of neighbours elsewhere, without
  * classes.  Its costs stand at the place of its distribution.  A new path takes the place of the
- * one of its bucket that was unused for longest.  A distribution and its costs are written by the
+ * one of its bucket unused for longest.  A distribution and its costs are written by the
  * CPU that has the costs' busy flag.
  */
 #ifndef TCPILOT_PILOT_GREEDY_H
@@ -148,7 +148,7 @@ static __always_inline void learn_exclusively_here(struct tp_costs *c, struct tp
 
 /* Learns from a connection that ends, or leaves its arm.  rate: bytes per second; 0: none is
  * known.  eligible: the arms that it could have had.  One too small to be judged says something
- * only about a path that has shares.  It is a function of its own, so that the verifier checks it
+ * only about a path that has shares.  A function of its own: the verifier checks it
  * once. */
 __noinline int learn_here(const struct tp_record *r, __u64 rate, __u32 eligible)
 {

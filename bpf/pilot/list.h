@@ -8,7 +8,7 @@
  *    a former pilot took up: their sockets still have its callbacks, so this pilot will see their
  *    end.  A pilot that takes another's place finds them counted and remembered, and
  *    does not need adopt.
- *  - tally adds up the bytes that open connections have sent.
+ *  - tally adds up the bytes sent by open connections.
  */
 #ifndef TCPILOT_PILOT_LIST_H
 #define TCPILOT_PILOT_LIST_H
@@ -63,7 +63,7 @@ static __always_inline void flow_measures(const struct tcp_sock *tp, struct tp_f
 	f->ssthresh_packets = tp_valid_ssthresh(tp->snd_ssthresh);
 }
 
-/* Tunings that the socket itself shows, without storage. */
+/* Tunings shown by the socket itself, without storage. */
 static __always_inline __u8 tunings_of(const struct visit *v)
 {
 	struct tp_path *path;
@@ -195,7 +195,7 @@ static __always_inline void remember_former(struct tcp_sock *tp, const struct tp
 		bpf_sk_storage_get(&conns, tp, &conn, BPF_SK_STORAGE_GET_F_CREATE);
 }
 
-/* Writes the bytes that a connection has sent until now, if it was taken up. */
+/* Writes the bytes sent until now by a connection of ours. */
 SEC("iter/tcp")
 int tally(struct bpf_iter__tcp *ctx)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * move.h - moves an open connection to the arm that does better on its path.  The daemon decides
- * that (decision 21).
+ * move.h - moves an open connection to a better arm for its path.  The daemon
+ * decides (decision 21).
  *
  * The iterator that reports long connections (sample.h) does it.  It holds the socket's lock,
  * and the kernel lets it set options.  So no callback at an ACK or a round trip is needed, and
- * connections that are not moved cost nothing.
+ * other connections cost nothing.
  */
 #ifndef TCPILOT_PILOT_MOVE_H
 #define TCPILOT_PILOT_MOVE_H
@@ -49,7 +49,7 @@ static __always_inline void watch_anew(struct tcp_sock *tp, struct tp_rescue *r)
 	r->flags = 0;
 }
 
-/* Moves a connection; says whether that was done. */
+/* Moves a connection; says whether it did. */
 static __noinline __u32 move_to(struct tcp_sock *tp, __u32 arm)
 {
 	struct tp_rescue *r = bpf_sk_storage_get(&rescues, tp, 0, 0);

@@ -23,7 +23,7 @@ int put_path(struct tp_slot *from)
 	live = path->live_flows;
 	windowed_flows = path->windowed_flows;
 	*path = from->path;
-	path->live_flows = live; /* those of a path that was there are still open */
+	path->live_flows = live; /* the path's own are still open */
 	path->windowed_flows = windowed_flows;
 	path->skips = 0; /* the policies may have changed */
 	for (int i = 0; i < TP_USES; i++)
@@ -63,7 +63,7 @@ int put_order(struct tp_order *from)
 
 	if (!t || !path || t->born_ns != from->born_ns)
 		return 1;
-	if (from->off != t->off || from->brake != t->brake) { /* judged anew from here on */
+	if (from->off != t->off || from->brake != t->brake) { /* judged afresh from here on */
 		__builtin_memset(t->with, 0, sizeof(t->with));
 		__builtin_memset(t->without, 0, sizeof(t->without));
 	}

@@ -17,7 +17,7 @@
 #include "state.h"
 #include "visit.h"
 
-/* The kernel's times, in ticks, with those of the limit that is in force now. */
+/* The kernel's times, in ticks, with those of the limit in force now. */
 static __always_inline void record_times(const struct tcp_sock *tp, struct tp_record *r)
 {
 	__u32 type = BPF_CORE_READ_BITFIELD(tp, chrono_type), now = 0;
@@ -74,7 +74,7 @@ static __always_inline void record_counts(const struct bpf_tcp_sock *ts, const s
 	r->rate = (__u32)tp_min64(tp_last_rate(ts, tp) / 1000, ~0U);
 }
 
-/* The same of a connection that an iterator shows. */
+/* The same in an iterator. */
 static __always_inline void record_live_counts(const struct tcp_sock *tp, struct tp_record *r)
 {
 	r->bytes_acked = tp->bytes_acked;
@@ -97,7 +97,7 @@ static __always_inline void send_record(const struct tp_record *r)
 		__sync_fetch_and_add(&learner_status.dropped, 1);
 }
 
-/* All that needs neither the connection start nor the place. */
+/* Everything except the connection start and the place. */
 static __always_inline void record_measures(const struct visit *v, const struct bpf_tcp_sock *ts,
 					    struct tp_record *r)
 {
@@ -107,8 +107,8 @@ static __always_inline void record_measures(const struct visit *v, const struct 
 	record_counts(ts, v->tp, r);
 }
 
-/* The weight of a connection's record; 0: none is sent.  A connection that carried too little
- * to judge an algorithm shows only that it did not time out: one in sixteen of these sends a
+/* The weight of a connection's record; 0: none is sent.  A connection with too little data
+ * to judge an algorithm shows only the absence of a time-out: one in sixteen of these sends a
  * record for all. */
 #define TP_SMALL_WEIGHT_SHIFT 4
 
@@ -172,7 +172,7 @@ static __always_inline __u8 tuned_flag(const struct visit *v, const struct bpf_t
 struct report {
 	struct tp_record record;
 	__u64 rate;	/* bytes per second; 0: none is known */
-	__u32 eligible; /* arms that it could have had, as bits */
+	__u32 eligible; /* the arms it could have had, as bits */
 	__u32 pad;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * rescue.h - a retransmission.  If a connection's loss lasts, and the connection did not cause
- * it, it is switched to the rescue's algorithm.  If that does not help, it gets its former one
+ * it, it is switched to the rescue's algorithm.  Without success it gets its former one
  * back, and its path is not rescued again for a while.  core/rescue.h has the rules, and the
  * published rule, which knows neither causes nor a way back.
  *
@@ -26,7 +26,7 @@ static __always_inline void loss_now(const struct tcp_sock *tp, struct tp_loss_n
 	now->bytes_acked = tp->bytes_acked;
 	now->sent = tp->data_segs_out;
 	now->lost = tp->total_retrans;
-	/* Segments that the other end had already were not lost. */
+	/* Duplicate arrivals were not lost. */
 	if (!cfg.rescue_published)
 		now->lost -= tp_min(tp->dsack_dups, tp->total_retrans);
 	now->busy_ticks = tp_busy_ticks(tp);
@@ -191,7 +191,7 @@ static __always_inline void remember_moved(const struct visit *v, __u8 arm, __u8
 	conn->flags |= TP_CONN_RESCUED;
 }
 
-/* Switches to the rescue's algorithm; says whether that worked. */
+/* Switches to the rescue's algorithm; says whether it worked. */
 static __noinline __u32 rescue_now(struct bpf_sock_ops *ctx)
 {
 	struct visit v = begin_visit(ctx, 0);
@@ -216,7 +216,7 @@ static __noinline __u32 rescue_now(struct bpf_sock_ops *ctx)
 	return 1;
 }
 
-/* Gives the former algorithm back; says whether that worked. */
+/* Gives the former algorithm back; says whether it worked. */
 static __noinline __u32 undo_rescue(struct bpf_sock_ops *ctx)
 {
 	struct visit v = begin_visit(ctx, 0);

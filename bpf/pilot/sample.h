@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * sample.h - records of long connections while they live: an iterator over the connections of
- * the reader's network namespace, which the learner in the daemon runs now and then.  It moves
- * those that the daemon wants to move.
+ * the reader's network namespace, which the learner in the daemon runs now and then.  It also
+ * moves connections at the daemon's request.
  *
  * Sums are since the connection's beginning.  The daemon keeps the last record of each
  * connection, by the socket's cookie, and learns from the difference: nothing is kept here.
@@ -18,7 +18,7 @@
 #include "shares.h"
 #include "visit.h"
 
-/* A connection that sent no data for so long is idle: it has no new measures. */
+/* A connection without new data for so long is idle: it has no new measures. */
 #define IDLE_S 10
 
 static __always_inline int is_busy(const struct tcp_sock *tp)
@@ -27,7 +27,7 @@ static __always_inline int is_busy(const struct tcp_sock *tp)
 	       (__u32)bpf_jiffies64() - tp->lsndtime <= IDLE_S * ticks_per_s;
 }
 
-/* Adds the start of a connection that still has the arm that we gave it last; says whether it
+/* Adds the start of a connection that still has the arm we gave it last; says whether it
  * has. */
 static __always_inline int sample_conn_start(const struct tcp_sock *tp, struct tp_record *r,
 					     struct tp_conn_start *start)

@@ -77,7 +77,7 @@ static __always_inline void locate(struct visit *v, struct tp_node_key *place)
 		locate_at(v, place, v->netns_cookie);
 		return;
 	}
-	/* the usual case, in which three words are known */
+	/* the usual case: three words are known */
 	place->prefix[2] = TP_MAPPED;
 	place->prefix[3] = v->sk->dst_ip4;
 	asm volatile("" ::: "memory"); /* a socket is read at fixed offsets only */
@@ -124,8 +124,8 @@ static __always_inline int find_choice_dist_at(const struct tp_node_key *of, __u
 	return find_choice_dist(tp_node_tag(config()->node_secrets, &key), to);
 }
 
-/* The nearest choice distribution above a place, with its class; to->level says which.  It is a
- * function of its own, so that the verifier goes on with one outcome only. */
+/* The nearest choice distribution above a place, with its class; to->level says which.  A
+ * function of its own: the verifier goes on with one outcome only. */
 __noinline int nearest_choice_dist(const struct tp_node_key *place, struct tp_shares *to)
 {
 	__u64 levels = learner_status.levels;
@@ -140,7 +140,7 @@ __noinline int nearest_choice_dist(const struct tp_node_key *place, struct tp_sh
 	return 0;
 }
 
-/* Whether their writer has shown lately that it is alive.  The clock that we read is a tick late.
+/* Whether their writer's heartbeat is recent.  Our clock is a tick late.
  */
 static __always_inline int choice_dists_are_valid(__u64 now_ns)
 {
@@ -164,7 +164,7 @@ static __always_inline struct tp_assignment *assignment_at(__u32 tag)
 	return bpf_map_lookup_elem(&assignments, &index);
 }
 
-/* A connection that asks for its path's assignment. */
+/* A connection asking for its path's assignment. */
 struct asking {
 	__u64 seed;	     /* of this connection alone */
 	__u64 dists_version; /* of learner_status.dists_version, before it looked for its choice
@@ -193,7 +193,7 @@ static __always_inline int hinted_choice_dist(const struct tp_assignment *assign
 	       find_choice_dist(assignment->hint - tp_hint(a->class, a->dists_version), to);
 }
 
-/* The path takes the slot, which was another's. */
+/* The path takes another one's slot. */
 static __always_inline void take_slot(struct tp_assignment *assignment, const struct asking *a)
 {
 	assignment->tag =
@@ -236,10 +236,10 @@ static __always_inline void assign(struct tp_assignment *assignment, const struc
 	assignment->arm = to->arm + 1;
 }
 
-/* Draws from a choice distribution for a connection.  Those of its path that open while it is open
- * get the same arm: the learner may rewrite the distribution meanwhile.  If the arm is not
- * eligible, the default stays. It is a function of its own, so that the verifier goes on with one
- * outcome only. */
+/* Draws from a choice distribution for a connection.  Those opened on its path meanwhile get the
+ * same arm: the learner may rewrite the distribution meanwhile.  If the arm is not
+ * eligible, the default stays. A function of its own: the verifier goes on with one outcome
+ * only. */
 __noinline int take_assignment(struct tp_assignment *assignment, const struct asking *a,
 			       const struct tp_shares *shares, struct assigned *to)
 {

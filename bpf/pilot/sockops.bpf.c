@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * sockops.bpf.c - chooses a congestion control per path, and reports how that went.
+ * sockops.bpf.c - chooses a congestion control per path, and reports the result.
  *
  * A sockops program on a cgroup: the front end, which turns the kernel's events into
  * visits (visit.h) and hands them to the moments of a connection:
@@ -10,7 +10,7 @@
  *  - a retransmission (rescue.h): lasting loss may switch the connection.
  *  - the transition to CLOSE (report.h): send a record to the daemon.
  *
- * A learner is whoever writes the choice distributions: thompson in the daemon, from the records,
+ * A learner writes the choice distributions: thompson in the daemon, from the records,
  * or epsilon-greedy here (greedy.h).
  *
  * If a policy has tunings on, they are set at the SYN (tune/syn.h) and at the
@@ -165,7 +165,7 @@ int tcpilot(struct bpf_sock_ops *ctx)
 {
 	__u32 op = ctx->op;
 
-	/* the most frequent events first, and none that would load a setting */
+	/* the most frequent events first, without loading a setting */
 	if (op == BPF_SOCK_OPS_STATE_CB) {
 		__u32 to = ctx->args[1];
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * state.h - everything that outlives an event: settings, counters, tables.
+ * state.h - what outlives an event: settings, counters, tables.
  */
 #ifndef TCPILOT_PILOT_STATE_H
 #define TCPILOT_PILOT_STATE_H
@@ -22,7 +22,7 @@ struct tp_learner_status learner_status SEC(".bss.learner");
 __u8 assignment_buckets[TP_ASSIGNMENT_BUCKETS] SEC(".bss.cells");
 /* The unit of the kernel's own counts of time; 0: not known. */
 __u32 ticks_per_s;
-/* The id of the steered cgroup, which may be removed and made anew; 0: the root. */
+/* The id of the steered cgroup, which may be removed and made again; 0: the root. */
 __u64 steered_cgroup;
 
 struct {
@@ -110,7 +110,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4096); /* the least that the kernel takes; the loader sets it */
+	__uint(max_entries, 4096); /* the kernel's least; the loader sets it */
 } records SEC(".maps");
 
 static __always_inline struct tp_counters *own_counters(void)
@@ -121,7 +121,7 @@ static __always_inline struct tp_counters *own_counters(void)
 /* Atomic although each CPU has its own: an interrupt may count in between. */
 #define COUNT(counter) __sync_fetch_and_add(&own_counters()->counter, 1)
 
-/* A connection that was taken up ends. */
+/* The end of a connection of ours. */
 static __always_inline void count_closed(__u64 bytes)
 {
 	struct tp_counters *own = own_counters();
@@ -137,8 +137,8 @@ static __always_inline int learns_here(void)
 	return cfg.learner.kind == TP_LEARNER_EPSILON_GREEDY;
 }
 
-/* The clock that bpf_ktime_get_coarse_ns() reads stands still for a tick.  So that call, which
- * takes longer than a choice distribution's look-up, is made once a tick. */
+/* The clock that bpf_ktime_get_coarse_ns() reads stands still for a tick.  The call takes
+ * longer than looking up a choice distribution, so it is made once a tick. */
 struct {
 	__u64 ticks;
 	__u64 ns;

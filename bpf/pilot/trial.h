@@ -12,7 +12,7 @@
 #include "conn_starts.h"
 #include "state.h"
 
-/* An address of known size: the verifier wants that of an argument. */
+/* An address of known size: the verifier wants it for an argument. */
 struct remote_address {
 	__u32 word[4];
 };

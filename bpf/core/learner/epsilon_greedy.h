@@ -22,14 +22,14 @@ struct tp_end {
 	__u64 window_ns;  /* length of the windows */
 	__u64 now_ns;	  /* coarse */
 	__u32 min_rtt_us; /* 0: none */
-	__u32 eligible;	  /* arms that it could have had, as bits */
+	__u32 eligible;	  /* the arms it could have had, as bits */
 	__u8 arm;	  /* TP_NO_ARM: it says nothing about any */
 	__u8 is_judged;	  /* it is large enough, or failed */
 	__u8 failed;	  /* it timed out, or was rescued from its arm */
 	__u8 excused;	  /* its rate is not its arm's work */
 	__u8 favourite;	  /* it got its arm by a share above one half */
 	__u8 pad;
-	__u16 weight; /* number of ends that it stands for: 1 if it is judged */
+	__u16 weight; /* number of ends represented: 1 if it is judged */
 };
 
 /* cost += (sample - cost) / 2^shift; the first sample is taken whole.  The count shows
