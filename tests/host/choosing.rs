@@ -188,7 +188,7 @@ fn distributions_are_stale_ten_seconds_after_the_heartbeat() {
 }
 
 #[test]
-fn what_is_not_eligible_is_the_default_and_counts_to_its_probability() {
+fn ineligible_arms_count_to_the_defaults_probability() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut config = config();
@@ -223,7 +223,7 @@ fn a_dry_run_sets_nothing_but_emits_records() {
 }
 
 #[test]
-fn an_algorithm_that_the_kernel_does_not_have_leaves_the_default() {
+fn an_algorithm_missing_in_the_kernel_leaves_the_default() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut config = config();
@@ -269,7 +269,7 @@ fn ipv6_and_accepted_connections_have_their_own_distributions() {
 }
 
 #[test]
-fn a_private_path_belongs_to_its_namespace_and_a_public_one_to_all() {
+fn only_private_paths_belong_to_their_namespace() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &config());

@@ -9,7 +9,7 @@ fn greedy(config: &str) -> String {
 }
 
 #[test]
-fn after_every_arm_was_tried_the_cheapest_is_chosen() {
+fn the_cheapest_is_chosen_after_trying_all() {
     let lab = Lab::new();
     let config = greedy(ALWAYS_BBR)
         .replace(r#"["bbr"]"#, r#"["reno", "bbr", "cubic"]"#)

@@ -59,7 +59,7 @@ fn lab() -> Lab {
 }
 
 #[test]
-fn a_group_that_is_held_out_gets_the_default_and_its_neighbour_does_not() {
+fn only_the_held_out_group_gets_the_default() {
     let lab = lab();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &held_out_config());
@@ -139,7 +139,7 @@ fn after_losses(trial: u32, most: u32) -> (String, u64) {
 }
 
 #[test]
-fn a_connection_that_is_held_out_is_not_rescued() {
+fn a_held_out_connection_is_not_rescued() {
     let steered = after_losses(TP_TRIAL_COUNTS, 40);
     assert_eq!(steered, ("bbr".to_owned(), 1));
     let held_out = after_losses(TP_TRIAL_HELD_OUT | TP_TRIAL_COUNTS, 3);

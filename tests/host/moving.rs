@@ -51,7 +51,7 @@ fn emitted(record: &tp_record) -> (u32, u8, Why) {
 }
 
 #[test]
-fn a_long_connection_is_moved_and_each_algorithm_is_told_with_its_part() {
+fn a_move_emits_a_record_for_each_segment() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &sampling(config()));
@@ -147,7 +147,7 @@ fn nobody_is_moved_who_may_not_be() {
 }
 
 #[test]
-fn a_connection_that_is_held_out_is_not_moved() {
+fn a_held_out_connection_is_not_moved() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &sampling(config()));
@@ -170,7 +170,7 @@ fn a_connection_that_is_held_out_is_not_moved() {
 }
 
 #[test]
-fn a_connection_that_was_moved_may_be_rescued_from_its_new_algorithm() {
+fn a_moved_connection_may_be_rescued() {
     let lab = Lab::new();
     let _way = lossy_way(&lab);
     let _sink = Sink::new(&lab.net.far, 5300);
@@ -220,7 +220,7 @@ fn learning(pilot: &Daemon, figure: &str) -> u64 {
 }
 
 #[test]
-fn a_long_connection_teaches_before_its_end_and_each_byte_once() {
+fn a_long_connection_is_learned_in_segments() {
     let lab = Lab::new();
     let _way = way(&lab, "", "tbf rate 40mbit burst 15kb latency 50ms");
     let _sink = Sink::new(&lab.net.far, 5300);
@@ -278,7 +278,7 @@ fn path_to(pilot: &Daemon, address: &str) -> Value {
 }
 
 #[test]
-fn a_daemon_moves_a_long_connection_once_it_is_sure() {
+fn a_daemon_moves_a_connection_once_sure() {
     let lab = Lab::new();
     let _way = lossy_way(&lab);
     // Otherwise hardly any connection would get reno, once it is known to be worse.

@@ -77,7 +77,7 @@ pub fn send_until(learner: &Learner, application: &mut Actor, wanted: &str, most
 }
 
 #[test]
-fn random_loss_is_rescued_and_each_algorithm_is_charged_with_its_part() {
+fn random_loss_is_rescued_and_charged_by_segment() {
     let lab = Lab::new();
     let _way = lossy_way(&lab);
     let _sink = Sink::new(&lab.net.far, 5300);
@@ -115,7 +115,7 @@ fn send(learner: &Learner, application: &mut Actor, megabytes: u32) {
 }
 
 #[test]
-fn four_connections_that_share_a_shallow_queue_are_left_to_congestion_control() {
+fn connections_sharing_a_shallow_queue_are_not_rescued() {
     let lab = Lab::new();
     // A packet per millisecond, and a queue of a quarter of the BDP. The queue is at the relay: a sender
     // learns at once of drops in its own queue, which then are no retransmissions.
@@ -163,7 +163,7 @@ fn four_connections_that_share_a_shallow_queue_are_left_to_congestion_control() 
 }
 
 #[test]
-fn a_rescue_that_does_not_help_is_undone_and_its_path_is_not_rescued_again() {
+fn a_useless_rescue_is_undone_and_not_repeated() {
     let lab = Lab::new();
     let _way = way(
         &lab,
@@ -231,7 +231,7 @@ fn a_rescue_that_does_not_help_is_undone_and_its_path_is_not_rescued_again() {
 }
 
 #[test]
-fn only_an_arm_of_the_policy_rescues_and_only_if_the_path_has_not_shown_it_to_be_worse() {
+fn only_a_policys_arm_not_known_worse_rescues() {
     let lab = Lab::new();
     let _way = lossy_way(&lab);
     let _sink = Sink::new(&lab.net.far, 5300);
@@ -311,7 +311,7 @@ pub fn send_until_rescued(application: &mut Actor) {
 }
 
 #[test]
-fn nothing_is_switched_to_what_a_policy_leaves_out_of_its_arms() {
+fn nothing_is_switched_to_an_excluded_arm() {
     let lab = Lab::new();
     let _way = lossy_way(&lab);
     let _sink = Sink::new(&lab.net.far, 5300);
