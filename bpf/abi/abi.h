@@ -22,7 +22,7 @@
 #include "measures.h"
 #include "path.h"
 #include "rescue.h"
-#include "rows.h"
+#include "choices.h"
 #include "tune.h"
 #include "verdict.h"
 #include "watch.h"

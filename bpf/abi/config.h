@@ -6,7 +6,7 @@
 #define TCPILOT_ABI_CONFIG_H
 
 #include "learner.h"
-#include "rows.h"
+#include "choices.h"
 #include "tune.h"
 
 #define TP_MAX_RULES 64
@@ -37,7 +37,7 @@ struct tp_rule {
 	__u32 prefix[4];
 	__u32 mask[4];
 	__u64 cgroup_id;
-	__u64 former_cgroup_id; /* before the cgroup was made anew: its sockets live on; 0: none */
+	__u64 former_cgroup_id; /* before the cgroup was made again: its sockets live on; 0: none */
 	__u64 older_cgroup_ids[TP_OLDER_CGROUPS]; /* the cgroups before that, the newest first */
 	__u32 netns_inum;
 	__u16 local_port_first;
@@ -78,13 +78,13 @@ struct tp_config {
 	__u64 hold_out_seed;
 	__u64 host_netns; /* the daemon's namespace; 0: interfaces do not separate paths */
 	__u64 hash_secrets[TP_HASH_SECRETS];
-	__u64 row_secrets[2][TP_ROW_SECRETS];
-	__u64 cell_secrets[TP_ROW_SECRETS];
+	__u64 node_secrets[2][TP_NODE_SECRETS];
+	__u64 assignment_secrets[TP_NODE_SECRETS];
 	__u32 buckets; /* a power of two */
-	__u32 row_buckets;
-	__u32 opening_buckets; /* a power of two */
-	__u32 rows;	       /* as configured; the loader makes buckets for them */
-	__u32 rescue_retry_s;  /* wait after a rescue that did not help; see core/rescue.h */
+	__u32 choice_dist_buckets;
+	__u32 conn_start_buckets; /* a power of two */
+	__u32 choice_dists;	  /* as configured; the loader makes buckets for them */
+	__u32 rescue_retry_s;	  /* wait after a rescue without success; see core/rescue.h */
 	__u32 pad2;
 	char rescue_cc[TP_CC_NAME_MAX]; /* empty: no rescue */
 	char replace_defaults[TP_MAX_DEFAULTS][TP_CC_NAME_MAX];
@@ -95,6 +95,6 @@ struct tp_config {
 
 TP_ASSERT_SIZE(tp_policy_config, 16);
 TP_ASSERT_SIZE(tp_rule, 64 + 8 * TP_OLDER_CGROUPS);
-TP_ASSERT_SIZE(tp_config, 672 + 24 * TP_ROW_SECRETS + 48 * TP_NETS * TP_MAX_POLICIES);
+TP_ASSERT_SIZE(tp_config, 672 + 24 * TP_NODE_SECRETS + 48 * TP_NETS * TP_MAX_POLICIES);
 
 #endif

@@ -20,13 +20,13 @@ enum tp_why {
 	TP_WHY_ROUTE = 6,	  /* the route has a congctl */
 	TP_WHY_ADMINISTRATOR = 7, /* the namespace's default is not ours to replace */
 	TP_WHY_LOOPBACK = 8,
-	TP_WHY_EXCLUDED = 9,  /* a rule of the configuration */
-	TP_WHY_DRAWN = 10,    /* drawn by the shares of a row */
-	TP_WHY_NO_ROW = 11,   /* the learner knows nothing yet of this path or above it */
-	TP_WHY_VOID = 12,     /* the daemon's last sign of life is too old */
-	TP_WHY_HELD_OUT = 13, /* to compare with, or because the guard has stopped steering */
-	TP_WHY_UNDONE = 14,   /* a rescue did not help: it has its former algorithm back */
-	TP_WHY_MOVED = 15,    /* while it was open, to the arm that does better on its path */
+	TP_WHY_EXCLUDED = 9,	    /* a rule of the configuration */
+	TP_WHY_DRAWN = 10,	    /* drawn by the shares of a choice distribution */
+	TP_WHY_NO_CHOICE_DIST = 11, /* the learner knows nothing yet of this path or above it */
+	TP_WHY_STALE = 12,	    /* the daemon's last heartbeat is too old */
+	TP_WHY_HELD_OUT = 13,	    /* to compare with, or because the guard has stopped steering */
+	TP_WHY_UNDONE = 14,	    /* a rescue did not help: it has its former algorithm back */
+	TP_WHY_MOVED = 15,	    /* while it was open, to a better arm for its path */
 	TP_WHY_COUNT = 16,
 };
 #define TP_WHY_SLOTS 32 /* a power of two, TP_WHY_COUNT at least */
@@ -35,16 +35,16 @@ enum tp_why {
 enum tp_conn_flags {
 	TP_CONN_ACTIVE = 1,	   /* connect, not accept */
 	TP_CONN_RESCUED = 2,	   /* switched after heavy loss */
-	TP_CONN_DRAWN = 4,	   /* it holds its path's draw; in a note only */
+	TP_CONN_ASSIGNED = 4,	   /* it holds its path's assignment; only in a connection start */
 	TP_CONN_DRY_RUN = 8,	   /* decided, but nothing was set */
 	TP_CONN_SIDE_UNKNOWN = 16, /* opened without storage: connect or accept is not known */
-	TP_CONN_STEERED = 32,	   /* its algorithm was set by us; in a note only */
-	TP_CONN_HELD_OUT = 64,	   /* no choice, no rescue, no tuning; in a note only */
-	TP_CONN_MOVED = 128,	   /* to a better arm while it was open; in a note only */
+	TP_CONN_STEERED = 32,	   /* its algorithm was set by us; only in a connection start */
+	TP_CONN_HELD_OUT = 64,	   /* no choice, no rescue, no tuning; only in a connection start */
+	TP_CONN_MOVED = 128, /* to a better arm while it was open; only in a connection start */
 };
 
 /* The storage of a connection that was tuned, or whose socket may connect again.  Others
- * have none: a note in a table of ours (rows.h) costs less. */
+ * have none: the start in a table of ours (choices.h) costs less. */
 struct tp_conn {
 	__u64 path_born_ns;
 	__u64 opened_ns;

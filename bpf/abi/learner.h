@@ -2,17 +2,17 @@
 /*
  * learner.h - the kinds of learners, and the memory of the one that works in the kernel.
  *
- * A learner writes the rows by which connections choose their arms (rows.h).
+ * A learner writes the choice distributions by which connections choose their arms (choices.h).
  * epsilon-greedy is a BPF program's: at a connection's end it charges a cost, and rewrites
- * the row of the connection's path.  The costs of a path stand at the place of its row, in
- * an array beside the rows.
+ * the distribution of the connection's path.  The costs of a path stand at the place of its
+ * distribution, in an array next to the distributions.
  */
 #ifndef TCPILOT_ABI_LEARNER_H
 #define TCPILOT_ABI_LEARNER_H
 
 #include "base.h"
 #include "measures.h"
-#include "rows.h"
+#include "choices.h"
 
 #define TP_COST_SCALE 1000000
 
@@ -58,13 +58,13 @@ struct tp_arm {
 
 /* The costs of a path, and the measures that they are compared with. */
 struct tp_costs {
-	__u64 tag;	  /* that of its row; 0: the place is empty */
+	__u64 tag;	  /* that of its choice distribution; 0: the place is empty */
 	__u64 updated_ns; /* the last end */
-	struct tp_row_key key;
+	struct tp_node_key key;
 	struct tp_window64 max_delivery_rate;
 	struct tp_window32 min_rtt_us;
 	__u32 epoch;	 /* of the two windows above */
-	__u32 busy;	 /* 1 while a CPU writes here, or writes the row */
+	__u32 busy;	 /* 1 while a CPU writes here, or writes the choice distribution */
 	__u32 instances; /* connections that were large enough to be judged */
 	__u32 eligible;	 /* arms that the last connection could have had (ECN), as bits */
 	struct tp_arm arms[TP_MAX_ARMS];

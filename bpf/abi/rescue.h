@@ -10,7 +10,7 @@
 
 enum tp_rescue_phase {
 	TP_RESCUE_WATCHED = 0,
-	TP_RESCUE_TRIED = 1, /* switched; not yet known whether that helps */
+	TP_RESCUE_TRIED = 1, /* switched; the effect is not known yet */
 	TP_RESCUE_KEPT = 2,  /* it helped: the watch is over */
 };
 
@@ -25,11 +25,11 @@ enum tp_loss_verdict {
 
 /* The reason not to rescue a connection after all. */
 enum tp_withheld {
-	TP_WITHHELD_POLICY = 0,	 /* not in the policy, or the application has chosen */
-	TP_WITHHELD_ALREADY = 1, /* it has that algorithm */
-	TP_WITHHELD_ROW = 2,	 /* that algorithm did worse on the path, or in its group */
-	TP_WITHHELD_FAILED = 3,	 /* the last rescue on this path did not help */
-	TP_WITHHELD_VOID = 4,	 /* the daemon's last sign of life is too old */
+	TP_WITHHELD_POLICY = 0,	     /* not in the policy, or the application has chosen */
+	TP_WITHHELD_ALREADY = 1,     /* it has the algorithm already */
+	TP_WITHHELD_CHOICE_DIST = 2, /* that algorithm did worse on the path, or in its group */
+	TP_WITHHELD_FAILED = 3,	     /* the last rescue on this path did not help */
+	TP_WITHHELD_STALE = 4,	     /* the daemon's last heartbeat is too old */
 	TP_WITHHELD_COUNT = 5,
 };
 #define TP_WITHHELD_SLOTS 8 /* a power of two above TP_WITHHELD_COUNT */
@@ -61,7 +61,7 @@ enum tp_rescue_flags {
 #define TP_REFUSALS 4096 /* a power of two */
 
 struct tp_refusal {
-	__u32 tag;   /* of the path's hash, the same as its draw's; 0: empty */
+	__u32 tag;   /* of the path's hash, the same as its assignment's; 0: empty */
 	__u32 since; /* the last failure: ns >> TP_OPENED_SHIFT */
 	__u32 times; /* failures in a row */
 	__u32 pad;

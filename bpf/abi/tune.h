@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * tune.h - tunings beside the congestion control: kinds, settings, and the state of a path.
+ * tune.h - tunings other than the congestion control: kinds, settings, and the state of a path.
  */
 #ifndef TCPILOT_ABI_TUNE_H
 #define TCPILOT_ABI_TUNE_H
@@ -10,7 +10,7 @@
 #define TP_TUNES 8 /* room for enum tp_tune */
 #define TP_NETS 8  /* room for enum tp_net */
 
-/* The tunings beside the congestion control; bit numbers. */
+/* The tunings other than the congestion control; bit numbers. */
 enum tp_tune {
 	TP_TUNE_IW = 0,		  /* initial window from the path's saved window */
 	TP_TUNE_RTO = 1,	  /* SYN and minimum RTO from the path's RTT */
@@ -62,8 +62,8 @@ struct tp_cohort {
 	__u32 lost_packets;
 };
 
-/* A path's state for the tunings, beyond struct tp_path.  It is an array beside the table
- * of paths, and exists only if a policy has a tuning on. */
+/* A path's state for the tunings, beyond struct tp_path.  It is an array next to the
+ * table of paths, and exists only if a policy has a tuning on. */
 struct tp_tuned {
 	__u64 born_ns; /* of the path that this belongs to */
 	__u64 brake_ns;

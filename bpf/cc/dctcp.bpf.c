@@ -5,7 +5,7 @@
  * Source     RFC 8257: receiver (section 3.2), sender (3.3), loss (3.5).
  * Constants  the RFC's: g = 1/16, alpha 1 at first (section 4.2).
  * Limits     both ends must use it, and the network must mark at a low threshold;
- *            never beside other traffic in one queue.  A connection without
+ *            never with other traffic in one queue.  A connection without
  *            negotiated ECN is handed to the kernel's reno (lib/needs_ecn.h).
  *
  * The arithmetic is lib/ecn.h's.

@@ -13,7 +13,7 @@
  *            a tenth to twice; below an RTT of 10 ms the backoff is a half; an
  *            RTT more than 20 ms above the longest does not count; the longest
  *            fades by a twentieth at each congestion; the rate is averaged with
- *            a weight of a quarter, and anew for three RTTs after a congestion.
+ *            a weight of a quarter, and afresh for three RTTs after a congestion.
  * Limits     needs several seconds without loss to differ from reno.
  */
 #include "lib/cc.h"

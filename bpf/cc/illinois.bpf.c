@@ -27,7 +27,7 @@ TP_SET_STATE(illinois, struct tp_illinois, illinois_enter)
 TP_SSTHRESH(illinois, struct tp_illinois, illinois_threshold)
 TP_UNDO(illinois)
 
-/* After idleness the path may be another one: measure anew. */
+/* After idleness the path may be another one: measure again. */
 static __always_inline void tp_on_tx_start(struct sock *sk)
 {
 	struct tp_ack a = tp_ack_of(tp_tcp(sk), tp_tcp(sk)->snd_una, 0);

@@ -30,7 +30,7 @@ TP_SET_STATE(vegas, struct tp_vegas, vegas_enter)
 TP_SSTHRESH(vegas, struct tp_vegas, vegas_threshold)
 TP_UNDO(vegas)
 
-/* After idleness the path may be another one: measure anew. */
+/* After idleness the path may be another one: measure again. */
 static __always_inline void tp_on_tx_start(struct sock *sk)
 {
 	struct tp_ack a = tp_ack_of(tp_tcp(sk), tp_tcp(sk)->snd_una, 0);

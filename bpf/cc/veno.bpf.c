@@ -23,7 +23,7 @@ TP_PKTS_ACKED(veno, struct tp_veno, veno_sample)
 TP_SSTHRESH(veno, struct tp_veno, veno_threshold)
 TP_UNDO(veno)
 
-/* After idleness the path may be another one: measure anew. */
+/* After idleness the path may be another one: measure again. */
 static __always_inline void tp_on_tx_start(struct sock *sk)
 {
 	struct tp_ack a = tp_ack_of(tp_tcp(sk), tp_tcp(sk)->snd_una, 0);

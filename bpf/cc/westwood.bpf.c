@@ -5,7 +5,7 @@
  *
  * The rate counts packets delivered in a round trip, selectively acknowledged
  * packets included, averaged over rounds; times the least RTT it is the window
- * that fills the path and leaves the queue empty.  Random loss hardly changes it.
+ * that fills the path and leaves the queue empty.  Random loss changes it little.
  *
  * Source     Grieco, Mascolo, "Performance evaluation and comparison of
  *            Westwood+, New Reno, and Vegas TCP congestion control", ACM CCR
@@ -16,7 +16,7 @@
  *            paper: a round trip), since on a short path a round trip is one burst;
  *            while a loss is repaired the window is halved as Reno's, and the rate measured
  *            then counts; the window that fits is set afterwards (the paper: at
- *            the loss).  The least RTT is taken anew after a time-out, when the path may be
+ *            the loss).  The least RTT is measured again after a time-out, when the path may be
  *            another one, and the first sample is the average's start (S. Mascolo,
  *            end2end-interest, 18 July 2006).
  * Limits     growth is Reno's; a long queue at the beginning hides the least RTT.

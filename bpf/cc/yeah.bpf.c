@@ -6,7 +6,7 @@
  * Fast mode adds a packet per hundred acknowledged.  When more than Qmax packets
  * wait, or the queue adds an eighth to the RTT, it is slow: it grows as Reno, and
  * takes its queue out of the window.  It also counts how large Reno's window would be
- * and never goes below, so that it does not starve beside greedy flows.
+ * and never goes below, so that it does not starve next to greedy flows.
  *
  * Source     Baiocchi, Castellani, Vacirca, "YeAH-TCP: Yet Another Highspeed TCP",
  *            PFLDnet 2007: section 2.
@@ -27,7 +27,7 @@ TP_SET_STATE(yeah, struct tp_yeah, yeah_enter)
 TP_SSTHRESH(yeah, struct tp_yeah, yeah_threshold)
 TP_UNDO(yeah)
 
-/* After idleness the path may be another one: measure anew. */
+/* After idleness the path may be another one: measure again. */
 static __always_inline void tp_on_tx_start(struct sock *sk)
 {
 	struct tp_ack a = tp_ack_of(tp_tcp(sk), tp_tcp(sk)->snd_una, 0);

@@ -6,7 +6,7 @@
 #ifndef TCPILOT_CORE_CLASS_H
 #define TCPILOT_CORE_CLASS_H
 
-#include "../abi/rows.h"
+#include "../abi/choices.h"
 #include "num.h"
 
 /* Not static: libbpf finds only global variables in a section.  Weak: several files of the host

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * draw.h - a draw, and the arm that it takes from a row.
+ * draw.h - a draw from a choice distribution.
  *
- * A row has four arms in each of two words.  Four comparisons are done at once, as in "SIMD
- * within a register" (Fisher and Dietz, LCPC 1998).  That needs no branches, which the verifier
- * would follow, and some twenty instructions for eight arms.
+ * A distribution has four arms in each of two words.  Four comparisons are done at once, as in
+ * "SIMD within a register" (Fisher and Dietz, LCPC 1998).  That needs no branches, which the
+ * verifier would follow, and some twenty instructions for eight arms.
  */
 #ifndef TCPILOT_CORE_DRAW_H
 #define TCPILOT_CORE_DRAW_H
 
-#include "../abi/rows.h"
+#include "../abi/choices.h"
 #include "bits.h"
 #include "num.h"
-#include "rows.h"
+#include "choice_dist.h"
 
 #define TP_CERTAIN 0xffff /* the probability of a certain choice */
 
-/* A uniform number from 0 to 0xfffe, to draw from a row with.  random: 32 uniform bits. */
+/* A uniform number from 0 to 0xfffe, to draw from a choice distribution with.  random: 32 uniform
+ * bits. */
 TP_INLINE __u32 tp_draw_of(__u32 random)
 {
 	return ((__u64)random * 0xffff) >> 32;
@@ -45,7 +46,8 @@ TP_INLINE __u64 tp_at_most(__u64 four, __u64 r_lanes)
 	return ((r_lanes - even) & bit) + ((r_lanes - odd) & bit);
 }
 
-/* The number of entries of a row that are at most r: the arm of this draw, 0 to 7. */
+/* The number of entries of a choice distribution that are at most r: the arm of this draw, 0 to
+ * 7. */
 TP_INLINE __u32 tp_arm_at(const __u64 upto[2], __u32 r)
 {
 	__u64 lanes = (r | 0x10000) * TP_LANES;
@@ -74,8 +76,8 @@ TP_INLINE __u32 tp_probability(const __u64 upto[2], __u32 arm)
 	return tp_upto(upto, arm) - before;
 }
 
-/* The probability that the default stays: its own as an arm, plus those of all arms that are
- * not eligible here.  default_arm: TP_NO_ARM if the default is no arm. */
+/* The probability of the default: its own as an arm, plus those of all ineligible
+ * arms.  default_arm: TP_NO_ARM if the default is no arm. */
 TP_INLINE __u32 tp_default_probability(const __u64 upto[2], __u32 eligible, __u32 default_arm)
 {
 	__u32 sum = 0, before = 0;
@@ -91,12 +93,12 @@ TP_INLINE __u32 tp_default_probability(const __u64 upto[2], __u32 eligible, __u3
 	return sum;
 }
 
-/* Whether a path's draw still holds: some connection with it is open, and it is not old.
- * now: ns >> TP_OPENED_SHIFT, as tp_draw.since. */
-TP_INLINE int tp_draw_holds(const struct tp_draw *draw, __u32 tag, __u32 now)
+/* Whether a path's assignment still holds: some connection with it is open, and it is not old.
+ * now: ns >> TP_OPENED_SHIFT, as tp_assignment.since. */
+TP_INLINE int tp_assignment_holds(const struct tp_assignment *assignment, __u32 tag, __u32 now)
 {
-	return draw->tag == tag && draw->live &&
-	       now - draw->since <= (__u32)(TP_DRAW_MS * 1000000ULL >> TP_OPENED_SHIFT);
+	return assignment->tag == tag && assignment->live &&
+	       now - assignment->since <= (__u32)(TP_ASSIGNMENT_MS * 1000000ULL >> TP_OPENED_SHIFT);
 }
 
 #endif

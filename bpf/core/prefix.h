@@ -80,7 +80,7 @@ TP_INLINE void tp_path_prefix(const struct tp_policy_config *policy, const __u32
 {
 	__u32 len;
 
-	if (tp_is_ipv4(addr)) { /* the usual case, in which three words are known */
+	if (tp_is_ipv4(addr)) { /* the usual case: three words are known */
 		len = tp_is_private_ipv4(addr) ? policy->prefix_len_ipv4_private
 					       : policy->prefix_len_ipv4_public;
 		key->prefix[0] = key->prefix[1] = 0;

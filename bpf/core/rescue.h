@@ -17,7 +17,7 @@
 #define TCPILOT_CORE_RESCUE_H
 
 #include "../abi/rescue.h"
-#include "../abi/rows.h"
+#include "../abi/choices.h"
 #include "loss.h"
 #include "num.h"
 

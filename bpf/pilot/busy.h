@@ -10,7 +10,7 @@
 
 #define TRIES 64
 
-/* A function of its own, so that the verifier follows the loop only once. */
+/* A function of its own: the verifier follows the loop only once. */
 __noinline int take(__u32 *busy)
 {
 	for (int i = 0; busy && i < TRIES; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * choose.h - a connection is established: is it ours to touch, and which algorithm
- * does it get?  It is drawn by the nearest row, of either learner (decision 27).
+ * does it get?  It is drawn by the nearest choice distribution, of either learner (decision 27).
  *
  * The choice is made here and not before the SYN because only now it is known whether
  * ECN was negotiated; no data has been sent yet.  Nothing is kept for a path, unless its policy
@@ -15,7 +15,7 @@
 #include "../core/eligible.h"
 #include "act.h"
 #include "connection.h"
-#include "openings.h"
+#include "conn_starts.h"
 #include "shares.h"
 #include "trial.h"
 #include "tune/table.h"
@@ -44,85 +44,88 @@ static __always_inline __u32 eligible_arms(const struct visit *v, __u32 handshak
 	return tp_eligible(v->policy, cfg.ecn_arms, ecn_use(v, handshake_us));
 }
 
-/* Draws from a row. */
-static __always_inline __u8 draw_arm(const struct visit *v, struct tp_draw *draw,
+/* Draws from a choice distribution. */
+static __always_inline __u8 draw_arm(const struct visit *v, struct tp_assignment *assignment,
 				     struct asking *asks, const struct tp_shares *shares,
-				     struct tp_opening *note)
+				     struct tp_conn_start *start)
 {
-	struct drawn drawn = {};
+	struct assigned assigned = {};
 
-	note->level = shares->level;
-	note->why = TP_WHY_DRAWN;
+	start->level = shares->level;
+	start->why = TP_WHY_DRAWN;
 	if (cfg.dry_run)
 		return TP_NO_ARM; /* it would keep its algorithm whatever is drawn */
-	note->flags |= TP_CONN_DRAWN;
-	asks->eligible = eligible_arms(v, note->rtt_us);
+	start->flags |= TP_CONN_ASSIGNED;
+	asks->eligible = eligible_arms(v, start->rtt_us);
 	if (cfg.ecn_arms && !asks->eligible)
-		note->why = TP_WHY_NO_ARM;
+		start->why = TP_WHY_NO_ARM;
 	asks->in_force = v->in_force.arm;
-	take_draw(draw, asks, shares, &drawn);
-	note->probability = drawn.probability;
-	return drawn.arm;
+	take_assignment(assignment, asks, shares, &assigned);
+	start->probability = assigned.probability;
+	return assigned.arm;
 }
 
-/* Sets an arm, and notes the arm that is in force then. */
-static __always_inline void set_arm(const struct visit *v, struct tp_opening *note, __u8 arm)
+/* Sets an arm, and keeps the arm in force then. */
+static __always_inline void set_arm(const struct visit *v, struct tp_conn_start *start, __u8 arm)
 {
 	if (set_algorithm(v->hands, config()->arm[tp_within(arm, TP_MAX_ARMS)]))
-		note->flags |= TP_CONN_STEERED;
+		start->flags |= TP_CONN_STEERED;
 	else
-		note->why = TP_WHY_SET_FAILED;
-	note->arm = arm_in_force_if(v->tp, arm);
+		start->why = TP_WHY_SET_FAILED;
+	start->arm = arm_in_force_if(v->tp, arm);
 }
 
-/* Draws an arm, unless the connection is held out or there is no row.  now_ns makes its draw
- * unlike that of another connection with the same ports. */
-static __always_inline __u8 arm_for(const struct visit *v, const struct tp_row_key *place,
-				    struct tp_opening *note, __u64 now_ns)
+/* Draws an arm, unless the connection is held out or there is no choice distribution.  now_ns makes
+ * its draw unlike that of another connection with the same ports. */
+static __always_inline __u8 arm_for(const struct visit *v, const struct tp_node_key *place,
+				    struct tp_conn_start *start, __u64 now_ns)
 {
-	struct asking asks = {
-	    .tag = note->path, .now = note->opened, .class = place->class, .rows = pulse.rows};
-	struct tp_draw *draw = draw_at(asks.tag);
+	struct asking asks = {.tag = start->path,
+			      .now = start->opened,
+			      .class = place->class,
+			      .dists_version = learner_status.dists_version};
+	struct tp_assignment *assignment = assignment_at(asks.tag);
 	struct tp_shares shares = {};
 
-	if (!draw)
+	if (!assignment)
 		return TP_NO_ARM;
-	asks.seed = (__u64)note->tag << 32 ^ now_ns;
-	asks.cell = cell_of(draw, asks.tag, place->prefix);
+	asks.seed = (__u64)start->tag << 32 ^ now_ns;
+	asks.bucket = bucket_of(assignment, asks.tag, place->prefix);
 	if (!v->again) /* if it is set, the socket has our algorithm already */
-		note->trial = trial_in(asks.cell);
-	if (note->trial & TP_TRIAL_HELD_OUT) {
-		note->why = TP_WHY_HELD_OUT;
-		note->flags |= TP_CONN_HELD_OUT;
+		start->trial = trial_in(asks.bucket);
+	if (start->trial & TP_TRIAL_HELD_OUT) {
+		start->why = TP_WHY_HELD_OUT;
+		start->flags |= TP_CONN_HELD_OUT;
 		return TP_NO_ARM;
 	}
-	if (!hinted_row(draw, &asks, &shares) && !nearest_row(place, &shares)) {
+	if (!hinted_choice_dist(assignment, &asks, &shares) &&
+	    !nearest_choice_dist(place, &shares)) {
 		if (!learns_here() || cfg.learner.min_instances)
 			return TP_NO_ARM;
 		tp_even_shares(v->policy->arms, &shares);
 	}
-	return draw_arm(v, draw, &asks, &shares, note);
+	return draw_arm(v, assignment, &asks, &shares, start);
 }
 
-static __always_inline void choose_arm(const struct visit *v, struct tp_row_key *place,
-				       struct tp_opening *note, __u64 now_ns)
+static __always_inline void choose_arm(const struct visit *v, struct tp_node_key *place,
+				       struct tp_conn_start *start, __u64 now_ns)
 {
 	__u8 arm;
 
-	note->class = class_of(v, note->rtt_us);
-	place->class = row_class(note->class);
-	note->egress = egress_of(v);
-	part_by_egress(place, note->egress);
-	note->path = draw_tag(place);
-	note->why = TP_WHY_VOID;
-	if (!rows_are_valid(now_ns))
+	start->class = class_of(v, start->rtt_us);
+	place->class = choice_dist_class(start->class);
+	start->egress = egress_of(v);
+	part_by_egress(place, start->egress);
+	start->path = assignment_tag(place);
+	start->why = TP_WHY_STALE;
+	if (!choice_dists_are_valid(now_ns))
 		return;
-	note->why = TP_WHY_NO_ROW;
-	if (!learns_here() && !pulse.levels && !pulse.trials)
+	start->why = TP_WHY_NO_CHOICE_DIST;
+	if (!learns_here() && !learner_status.levels && !learner_status.trials)
 		return;
-	arm = arm_for(v, place, note, now_ns);
+	arm = arm_for(v, place, start, now_ns);
 	if (arm < TP_MAX_ARMS)
-		set_arm(v, note, arm);
+		set_arm(v, start, arm);
 }
 
 /* The path, for a policy with a tuning on. */
@@ -139,10 +142,10 @@ static __always_inline void open_tuned_path(struct visit *v, __u64 now_ns)
 	__sync_fetch_and_add(&v->path->connections, 1);
 }
 
-static __always_inline __u8 take_up(struct visit *v, struct tp_row_key *place)
+static __always_inline __u8 take_up(struct visit *v, struct tp_node_key *place)
 {
 	__u64 now_ns = coarse_ns();
-	struct tp_opening note = {
+	struct tp_conn_start start = {
 	    .tag = tag_of(v->tp),
 	    .opened = now_ns >> TP_OPENED_SHIFT,
 	    .rtt_us = srtt_us_of(v->hands),
@@ -154,20 +157,20 @@ static __always_inline __u8 take_up(struct visit *v, struct tp_row_key *place)
 	    .policy = place->policy,
 	};
 
-	choose_arm(v, place, &note, now_ns);
-	note_opening(&note);
+	choose_arm(v, place, &start, now_ns);
+	keep_conn_start(&start);
 	open_tuned_path(v, now_ns);
-	if (note.flags & TP_CONN_HELD_OUT)
+	if (start.flags & TP_CONN_HELD_OUT)
 		v->path = 0; /* the path has counted it, but does not tune it */
 	if (subscribe(v->hands, OUR_CALLBACKS))
 		COUNT(trouble[TP_TROUBLE_CB_FLAGS]);
-	return note.why;
+	return start.why;
 }
 
 /* Leaves the path in the visit if the connection is ours, and its policy has a tuning on. */
 static __always_inline void established(struct visit *v)
 {
-	struct tp_row_key place = {};
+	struct tp_node_key place = {};
 	__u8 why = TP_WHY_LOOPBACK;
 
 	locate(v, &place);

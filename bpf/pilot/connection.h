@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * connection.h - the pilot's notes on a connection, in its socket's storage.
+ * connection.h - the pilot's state of a connection, in its socket's storage.
  *
  * Only connections with a tuning, and sockets that may connect again, have storage.  For the
- * others there is a note (openings.h), and nothing is allocated.
+ * others there is a connection start (conn_starts.h), and nothing is allocated.
  */
 #ifndef TCPILOT_PILOT_CONNECTION_H
 #define TCPILOT_PILOT_CONNECTION_H
@@ -59,7 +59,7 @@ static __always_inline int is_left_over(const struct visit *v)
 	return conn && !conn->open && conn->cc_key == v->in_force.key;
 }
 
-/* A rate that comes from a tuned window is not the congestion control's. */
+/* A rate of a tuned window is not the congestion control's. */
 static __always_inline int is_creditable(const struct tp_conn *conn, __u32 sent_packets)
 {
 	return !cfg.tunes || !conn || !(conn->tuned & 1 << TP_TUNE_IW) ||

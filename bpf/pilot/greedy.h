@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * greedy.h - the learner epsilon-greedy, which works here: from the record of a connection's end
- * it charges a cost to its arm, and rewrites the row of its path.  So it needs no daemon to learn.
- * core/learner/ has the arithmetic.
+ * it charges a cost to its arm, and rewrites the choice distribution of its path.  So it needs no
+ * daemon to learn. core/learner/ has the arithmetic.
  *
  * A path is a host in private address space, and a group of neighbours elsewhere, without
- * classes.  Its costs stand at the place of its row.  A new path takes the place of the one
- * of its bucket that was unused for longest.  A row and its costs are written by the CPU that
- * has the costs' busy flag.
+ * classes.  Its costs stand at the place of its distribution.  A new path takes the place of the
+ * one of its bucket unused for longest.  A distribution and its costs are written by the
+ * CPU that has the costs' busy flag.
  */
 #ifndef TCPILOT_PILOT_GREEDY_H
 #define TCPILOT_PILOT_GREEDY_H
 
 #include "../core/draw.h"
 #include "../core/learner/epsilon_greedy.h"
-#include "../core/rows.h"
+#include "../core/choice_dist.h"
 #include "busy.h"
-#include "openings.h"
+#include "conn_starts.h"
 #include "socket.h"
 #include "state.h"
 #include "visit.h"
@@ -27,10 +27,11 @@
  * A function of its own, so that the verifier does not follow each outcome separately. */
 __noinline __u32 place_for(__u64 tag, int is_made)
 {
-	__u32 first = tp_row_bucket_of(tag, cfg.row_buckets) * TP_ROW_WAYS, oldest = first;
+	__u32 first = tp_choice_dist_bucket_of(tag, cfg.choice_dist_buckets) * TP_CHOICE_DIST_WAYS,
+	      oldest = first;
 	__u64 oldest_ns = ~0ULL;
 
-	for (__u32 i = 0; i < TP_ROW_WAYS; i++) {
+	for (__u32 i = 0; i < TP_CHOICE_DIST_WAYS; i++) {
 		__u32 place = first + i;
 		struct tp_costs *c = bpf_map_lookup_elem(&costs, &place);
 		__u64 used_ns;
@@ -48,55 +49,56 @@ __noinline __u32 place_for(__u64 tag, int is_made)
 	return is_made ? oldest : NO_PLACE;
 }
 
-static __always_inline struct tp_row *row_at(__u32 place)
+static __always_inline struct tp_choice_dist *choice_dist_at(__u32 place)
 {
-	__u32 index = place / TP_ROW_WAYS;
-	struct tp_row_bucket *bucket = bpf_map_lookup_elem(&rows, &index);
+	__u32 index = place / TP_CHOICE_DIST_WAYS;
+	struct tp_choice_dist_bucket *bucket = bpf_map_lookup_elem(&choice_dists, &index);
 
-	return bucket ? &bucket->row[tp_within(place, TP_ROW_WAYS)] : 0;
+	return bucket ? &bucket->dist[tp_within(place, TP_CHOICE_DIST_WAYS)] : 0;
 }
 
-/* As the daemon writes rows: the tag goes first, and comes back last.  Both exchanges order all
- * that is between them. */
-static __always_inline void write_row(struct tp_row *row, union tp_row_words *to)
+/* As the daemon writes choice distributions: the tag goes first, and comes back last.  Both
+ * exchanges order all that is between them. */
+static __always_inline void write_choice_dist(struct tp_choice_dist *dist,
+					      union tp_choice_dist_words *to)
 {
-	volatile __u64 *word = ((union tp_row_words *)row)->word;
-	int is_new = row->tag != to->row.tag;
+	volatile __u64 *word = ((union tp_choice_dist_words *)dist)->word;
+	int is_new = dist->tag != to->dist.tag;
 
 	if (!is_new && word[1] == to->word[1] && word[2] == to->word[2])
 		return;
-	to->row.version = row->version + 1;
-	__sync_lock_test_and_set(&row->tag, TP_ROW_WRITTEN);
+	to->dist.version = dist->version + 1;
+	__sync_lock_test_and_set(&dist->tag, TP_CHOICE_DIST_WRITTEN);
 	word[1] = to->word[1];
 	word[2] = to->word[2];
 	word[3] = to->word[3];
-	__sync_lock_test_and_set(&row->tag, to->row.tag);
+	__sync_lock_test_and_set(&dist->tag, to->dist.tag);
 	if (!is_new)
 		return;
-	__sync_fetch_and_add(&pulse.rows, 1);
-	__sync_fetch_and_or(&pulse.levels, 1ULL << to->row.level);
+	__sync_fetch_and_add(&learner_status.dists_version, 1);
+	__sync_fetch_and_or(&learner_status.levels, 1ULL << to->dist.level);
 }
 
-/* The row that follows from these costs; without one the default stays. */
-static __always_inline void rewrite(struct tp_row *row, const struct tp_costs *c)
+/* The choice distribution that follows from these costs; without one the default stays. */
+static __always_inline void rewrite(struct tp_choice_dist *dist, const struct tp_costs *c)
 {
-	union tp_row_words to = {
-	    .row = {.tag = c->tag, .generation = c->instances, .level = c->key.level}};
+	union tp_choice_dist_words to = {
+	    .dist = {.tag = c->tag, .generation = c->instances, .level = c->key.level}};
 
-	if (epsilon_greedy_row(&config()->learner, c, to.row.upto))
-		write_row(row, &to);
-	else if (row->tag)
-		__sync_lock_test_and_set(&row->tag, 0);
+	if (epsilon_greedy_choice_dist(&config()->learner, c, to.dist.upto))
+		write_choice_dist(dist, &to);
+	else if (dist->tag)
+		__sync_lock_test_and_set(&dist->tag, 0);
 }
 
-/* The path takes the place of another, whose row goes with it. */
-static __always_inline void begin_costs(struct tp_costs *c, struct tp_row *row, __u64 tag,
-					const struct tp_row_key *key)
+/* The path takes the place of another, whose choice distribution goes with it. */
+static __always_inline void begin_costs(struct tp_costs *c, struct tp_choice_dist *dist, __u64 tag,
+					const struct tp_node_key *key)
 {
 	__u32 busy = c->busy;
 
-	if (row->tag)
-		__sync_lock_test_and_set(&row->tag, 0);
+	if (dist->tag)
+		__sync_lock_test_and_set(&dist->tag, 0);
 	__builtin_memset(c, 0, sizeof(*c));
 	c->busy = busy;
 	c->key = *key;
@@ -122,17 +124,17 @@ static __always_inline void describe(const struct tp_record *r, __u64 rate, __u3
 }
 
 /* The key of its path's costs. */
-static __always_inline void key_of(const struct tp_record *r, struct tp_row_key *key)
+static __always_inline void key_of(const struct tp_record *r, struct tp_node_key *key)
 {
-	struct tp_row_key place = {.domain = r->domain, .policy = r->policy};
+	struct tp_node_key place = {.domain = r->domain, .policy = r->policy};
 
 	__builtin_memcpy(place.prefix, r->remote, sizeof(place.prefix));
 	tp_costs_key(&place, key);
 }
 
-/* Charges, and rewrites the row if that may have changed the shares of its path: most connections
- * are too small to.  With the costs' busy flag held. */
-static __always_inline void learn_exclusively_here(struct tp_costs *c, struct tp_row *row,
+/* Charges, and rewrites the choice distribution if that may have changed the shares of its path:
+ * most connections are too small to.  With the costs' busy flag held. */
+static __always_inline void learn_exclusively_here(struct tp_costs *c, struct tp_choice_dist *dist,
 						   const struct tp_end *end)
 {
 	const struct tp_arm *arm = &c->arms[tp_within(end->arm, TP_MAX_ARMS)];
@@ -141,19 +143,19 @@ static __always_inline void learn_exclusively_here(struct tp_costs *c, struct tp
 	epsilon_greedy_end(&config()->learner, c, end);
 	if (end->is_judged || c->eligible != eligible ||
 	    (unpaid < cfg.learner.max_unpaid && arm->unpaid >= cfg.learner.max_unpaid))
-		rewrite(row, c);
+		rewrite(dist, c);
 }
 
 /* Learns from a connection that ends, or leaves its arm.  rate: bytes per second; 0: none is
  * known.  eligible: the arms that it could have had.  One too small to be judged says something
- * only about a path that has shares.  It is a function of its own, so that the verifier checks it
+ * only about a path that has shares.  A function of its own: the verifier checks it
  * once. */
 __noinline int learn_here(const struct tp_record *r, __u64 rate, __u32 eligible)
 {
-	struct tp_row_key key = {};
+	struct tp_node_key key = {};
 	struct tp_end end = {};
 	struct tp_costs *c;
-	struct tp_row *row;
+	struct tp_choice_dist *dist;
 	__u32 place;
 	__u64 tag;
 
@@ -163,15 +165,15 @@ __noinline int learn_here(const struct tp_record *r, __u64 rate, __u32 eligible)
 	if (!end.is_judged && r->level == TP_LEVEL_NONE)
 		return 0;
 	key_of(r, &key);
-	tag = tp_row_tag(config()->row_secrets, &key);
+	tag = tp_node_tag(config()->node_secrets, &key);
 	place = place_for(tag, end.is_judged);
 	c = bpf_map_lookup_elem(&costs, &place);
-	row = row_at(place);
-	if (!c || !row || !take(&c->busy))
+	dist = choice_dist_at(place);
+	if (!c || !dist || !take(&c->busy))
 		return 0;
 	if (c->tag != tag)
-		begin_costs(c, row, tag, &key);
-	learn_exclusively_here(c, row, &end);
+		begin_costs(c, dist, tag, &key);
+	learn_exclusively_here(c, dist, &end);
 	release(&c->busy);
 	return 1;
 }
@@ -185,13 +187,13 @@ static __always_inline __u64 rate_at_end(const struct visit *v, const struct bpf
 	return tp_max64(tp_conn_rate(ts, v->tp, ticks_per_s, 0), before_fin);
 }
 
-/* A FIN is sent: notes the rate if the last rate sample will not show it.  If all data was
+/* A FIN is sent: keeps the rate if the last rate sample will not show it.  If all data was
  * acknowledged, the FIN's own sample replaces the data's.  If the application filled the send
  * buffer, the kernel calls the sample application-limited. */
-static __noinline __u32 note_rate(struct bpf_sock_ops *ctx)
+static __noinline __u32 keep_fin_rate(struct bpf_sock_ops *ctx)
 {
 	struct visit v = begin_visit(ctx, 0);
-	struct tp_opening *note;
+	struct tp_conn_start *start;
 	struct bpf_tcp_sock *ts;
 	int filled;
 
@@ -199,11 +201,11 @@ static __noinline __u32 note_rate(struct bpf_sock_ops *ctx)
 		return 0;
 	filled = tp_is_filled(v.tp);
 	ts = filled || tp_is_idle(v.tp) ? bpf_tcp_sock(v.sk) : 0;
-	note = ts ? note_of(tag_of(v.tp)) : 0;
-	if (!note || !ts)
+	start = ts ? conn_start_of(tag_of(v.tp)) : 0;
+	if (!start || !ts)
 		return 0;
-	note->rate =
-	    (__u32)tp_min64(tp_conn_rate(ts, v.tp, ticks_per_s, filled) >> TP_NOTE_RATE_SHIFT, ~0U);
+	start->rate = (__u32)tp_min64(
+	    tp_conn_rate(ts, v.tp, ticks_per_s, filled) >> TP_START_RATE_SHIFT, ~0U);
 	return 1;
 }
 

@@ -8,14 +8,14 @@
  *    a former pilot took up: their sockets still have its callbacks, so this pilot will see their
  *    end.  A pilot that takes another's place finds them counted and remembered, and
  *    does not need adopt.
- *  - tally adds up the bytes that open connections have sent.
+ *  - tally adds up the bytes sent by open connections.
  */
 #ifndef TCPILOT_PILOT_LIST_H
 #define TCPILOT_PILOT_LIST_H
 
 #include "../core/sample.h"
 #include "act.h"
-#include "openings.h"
+#include "conn_starts.h"
 #include "rules.h"
 #include "socket.h"
 #include "state.h"
@@ -27,8 +27,8 @@ static __always_inline __u8 why_of(const struct visit *v)
 {
 	__u8 why;
 
-	/* A former pilot took it up, and may have set its algorithm: there would be a note
-	 * otherwise. */
+	/* A former pilot took it up, and may have set its algorithm: there would be a connection
+	 * start otherwise. */
 	if ((v->tp->bpf_sock_ops_cb_flags & OUR_CALLBACKS) == OUR_CALLBACKS)
 		return TP_WHY_UNSEEN;
 	why = hands_off(v);
@@ -63,7 +63,7 @@ static __always_inline void flow_measures(const struct tcp_sock *tp, struct tp_f
 	f->ssthresh_packets = tp_valid_ssthresh(tp->snd_ssthresh);
 }
 
-/* Tunings that the socket itself shows, without storage. */
+/* Tunings shown by the socket itself, without storage. */
 static __always_inline __u8 tunings_of(const struct visit *v)
 {
 	struct tp_path *path;
@@ -114,17 +114,18 @@ static __always_inline void flow_owner(const struct tcp_sock *tp, struct tp_flow
 		f->cgroup_id = cgrp->kn->id;
 }
 
-/* Takes the reason for its algorithm from the note of its opening; says whether there is one. */
-static __always_inline int flow_note(const struct visit *v, struct tp_flow *f)
+/* Takes the reason for its algorithm from what is kept from its start; says whether there is
+ * one. */
+static __always_inline int flow_conn_start(const struct visit *v, struct tp_flow *f)
 {
-	struct tp_opening note = {};
+	struct tp_conn_start start = {};
 
-	if (!find_note(tag_of(v->tp), &note) || is_foreign(v->tp, &note))
+	if (!find_conn_start(tag_of(v->tp), &start) || is_foreign(v->tp, &start))
 		return 0;
-	f->arm = note.arm;
-	f->why = note.why;
-	f->flags = note.flags & ~(TP_CONN_STEERED | TP_CONN_DRAWN);
-	f->opened_ns = opened_ns_of(&note, bpf_ktime_get_ns());
+	f->arm = start.arm;
+	f->why = start.why;
+	f->flags = start.flags & ~(TP_CONN_STEERED | TP_CONN_ASSIGNED);
+	f->opened_ns = opened_ns_of(&start, bpf_ktime_get_ns());
 	return 1;
 }
 
@@ -140,7 +141,7 @@ static __always_inline void flow_decision(struct visit *v, const struct tp_conn 
 		f->tuned = conn->tuned;
 		f->iw_packets = conn->iw_packets;
 		f->phase = conn->phase;
-	} else if (!flow_note(v, f)) {
+	} else if (!flow_conn_start(v, f)) {
 		v->in_force = known_in_force(v->tp);
 		f->arm = v->in_force.arm;
 		f->why = why_of(v);
@@ -194,7 +195,7 @@ static __always_inline void remember_former(struct tcp_sock *tp, const struct tp
 		bpf_sk_storage_get(&conns, tp, &conn, BPF_SK_STORAGE_GET_F_CREATE);
 }
 
-/* Writes the bytes that a connection has sent until now, if it was taken up. */
+/* Writes the bytes sent until now by a connection of ours. */
 SEC("iter/tcp")
 int tally(struct bpf_iter__tcp *ctx)
 {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * move.h - moves an open connection to the arm that does better on its path.  The daemon decides
- * that (decision 21).
+ * move.h - moves an open connection to a better arm for its path.  The daemon
+ * decides (decision 21).
  *
  * The iterator that reports long connections (sample.h) does it.  It holds the socket's lock,
  * and the kernel lets it set options.  So no callback at an ACK or a round trip is needed, and
- * connections that are not moved cost nothing.
+ * other connections cost nothing.
  */
 #ifndef TCPILOT_PILOT_MOVE_H
 #define TCPILOT_PILOT_MOVE_H
 
 #include "act.h"
 #include "choose.h"
-#include "openings.h"
+#include "conn_starts.h"
 #include "rescue.h"
 #include "state.h"
 #include "trial.h"
@@ -20,18 +20,18 @@
 
 /* Whether the daemon's order still fits: the daemon may not know, or not yet, of the events
  * below. */
-static __always_inline int may_move(const struct visit *v, const struct tp_row_key *place,
-				    const struct tp_opening *note, const struct tp_move *move)
+static __always_inline int may_move(const struct visit *v, const struct tp_node_key *place,
+				    const struct tp_conn_start *start, const struct tp_move *move)
 {
-	if (cfg.dry_run || note->arm != move->from || v->policy->leave_alone)
+	if (cfg.dry_run || start->arm != move->from || v->policy->leave_alone)
 		return 0;
 	/* the guard may have stopped steering since its opening */
-	if (note->flags & TP_CONN_HELD_OUT || trial_of(place->prefix) & TP_TRIAL_HELD_OUT)
+	if (start->flags & TP_CONN_HELD_OUT || trial_of(place->prefix) & TP_TRIAL_HELD_OUT)
 		return 0;
 	/* its application has since chosen the same algorithm as we */
-	if (tp_cc_was_set(v->tp) && !(note->flags & TP_CONN_STEERED))
+	if (tp_cc_was_set(v->tp) && !(start->flags & TP_CONN_STEERED))
 		return 0;
-	return eligible_arms(v, note->rtt_us) >> (move->to & 31) & 1;
+	return eligible_arms(v, start->rtt_us) >> (move->to & 31) & 1;
 }
 
 /* A new arm's losses are its own. */
@@ -49,7 +49,7 @@ static __always_inline void watch_anew(struct tcp_sock *tp, struct tp_rescue *r)
 	r->flags = 0;
 }
 
-/* Moves a connection; says whether that was done. */
+/* Moves a connection; says whether it did. */
 static __noinline __u32 move_to(struct tcp_sock *tp, __u32 arm)
 {
 	struct tp_rescue *r = bpf_sk_storage_get(&rescues, tp, 0, 0);

@@ -23,7 +23,7 @@ int put_path(struct tp_slot *from)
 	live = path->live_flows;
 	windowed_flows = path->windowed_flows;
 	*path = from->path;
-	path->live_flows = live; /* those of a path that was there are still open */
+	path->live_flows = live; /* the path's own are still open */
 	path->windowed_flows = windowed_flows;
 	path->skips = 0; /* the policies may have changed */
 	for (int i = 0; i < TP_USES; i++)
@@ -31,23 +31,24 @@ int put_path(struct tp_slot *from)
 	return 0;
 }
 
-/* Puts in the costs of a path from the saved state, and writes the row that follows from them. */
+/* Puts in the costs of a path from the saved state, and writes the choice distribution that follows
+ * from them. */
 SEC("syscall")
 int put_costs(struct tp_costs *from)
 {
-	struct tp_row_key key = from->key;
-	__u64 tag = tp_row_tag(config()->row_secrets, &key);
+	struct tp_node_key key = from->key;
+	__u64 tag = tp_node_tag(config()->node_secrets, &key);
 	__u32 place = place_for(tag, 1);
 	struct tp_costs *c = bpf_map_lookup_elem(&costs, &place);
-	struct tp_row *row = row_at(place);
+	struct tp_choice_dist *dist = choice_dist_at(place);
 
-	if (!c || !row || !take(&c->busy))
+	if (!c || !dist || !take(&c->busy))
 		return 1;
-	begin_costs(c, row, tag, &key);
+	begin_costs(c, dist, tag, &key);
 	from->tag = tag;
 	from->busy = 1; /* the flag is ours throughout the copy */
 	*c = *from;
-	rewrite(row, c);
+	rewrite(dist, c);
 	release(&c->busy);
 	return 0;
 }
@@ -62,7 +63,7 @@ int put_order(struct tp_order *from)
 
 	if (!t || !path || t->born_ns != from->born_ns)
 		return 1;
-	if (from->off != t->off || from->brake != t->brake) { /* judged anew from here on */
+	if (from->off != t->off || from->brake != t->brake) { /* judged afresh from here on */
 		__builtin_memset(t->with, 0, sizeof(t->with));
 		__builtin_memset(t->without, 0, sizeof(t->without));
 	}

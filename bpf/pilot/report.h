@@ -11,13 +11,13 @@
 #include "choose.h"
 #include "connection.h"
 #include "greedy.h"
-#include "openings.h"
+#include "conn_starts.h"
 #include "shares.h"
 #include "socket.h"
 #include "state.h"
 #include "visit.h"
 
-/* The kernel's times, in ticks, with those of the limit that is in force now. */
+/* The kernel's times, in ticks, with those of the limit in force now. */
 static __always_inline void record_times(const struct tcp_sock *tp, struct tp_record *r)
 {
 	__u32 type = BPF_CORE_READ_BITFIELD(tp, chrono_type), now = 0;
@@ -37,22 +37,23 @@ static __always_inline void record_times(const struct tcp_sock *tp, struct tp_re
 }
 
 /* r->at_ns is known. */
-static __always_inline void record_note(const struct tp_opening *note, struct tp_record *r)
+static __always_inline void record_conn_start(const struct tp_conn_start *start,
+					      struct tp_record *r)
 {
-	r->opened_ns = opened_ns_of(note, r->at_ns);
-	r->handshake_us = note->rtt_us;
-	r->class = note->class;
-	r->probability = note->probability;
-	r->policy = note->policy;
-	r->arm = note->arm;
-	r->level = note->level;
-	r->why = note->why;
-	r->conn_flags = note->flags;
-	r->trial = note->trial;
-	r->egress = note->egress;
+	r->opened_ns = opened_ns_of(start, r->at_ns);
+	r->handshake_us = start->rtt_us;
+	r->class = start->class;
+	r->probability = start->probability;
+	r->policy = start->policy;
+	r->arm = start->arm;
+	r->level = start->level;
+	r->why = start->why;
+	r->conn_flags = start->flags;
+	r->trial = start->trial;
+	r->egress = start->egress;
 }
 
-static __always_inline void record_place(const struct tp_row_key *place, struct tp_record *r)
+static __always_inline void record_place(const struct tp_node_key *place, struct tp_record *r)
 {
 	__builtin_memcpy(r->remote, place->prefix, sizeof(r->remote));
 	r->domain = place->domain;
@@ -73,7 +74,7 @@ static __always_inline void record_counts(const struct bpf_tcp_sock *ts, const s
 	r->rate = (__u32)tp_min64(tp_last_rate(ts, tp) / 1000, ~0U);
 }
 
-/* The same of a connection that an iterator shows. */
+/* The same in an iterator. */
 static __always_inline void record_live_counts(const struct tcp_sock *tp, struct tp_record *r)
 {
 	r->bytes_acked = tp->bytes_acked;
@@ -93,10 +94,10 @@ static __always_inline void record_live_counts(const struct tcp_sock *tp, struct
 static __always_inline void send_record(const struct tp_record *r)
 {
 	if (bpf_ringbuf_output(&records, (void *)r, sizeof(*r), BPF_RB_NO_WAKEUP))
-		__sync_fetch_and_add(&pulse.dropped, 1);
+		__sync_fetch_and_add(&learner_status.dropped, 1);
 }
 
-/* All that needs neither the note nor the place. */
+/* Everything except the connection start and the place. */
 static __always_inline void record_measures(const struct visit *v, const struct bpf_tcp_sock *ts,
 					    struct tp_record *r)
 {
@@ -106,8 +107,8 @@ static __always_inline void record_measures(const struct visit *v, const struct 
 	record_counts(ts, v->tp, r);
 }
 
-/* The weight of a connection's record; 0: none is sent.  A connection that carried too little
- * to judge an algorithm shows only that it did not time out: one in sixteen of these sends a
+/* The weight of a connection's record; 0: none is sent.  A connection with too little data
+ * to judge an algorithm shows only the absence of a time-out: one in sixteen of these sends a
  * record for all. */
 #define TP_SMALL_WEIGHT_SHIFT 4
 
@@ -142,21 +143,21 @@ static __always_inline __u32 key_if(const struct tcp_sock *tp, __u8 arm)
 	return arm < TP_MAX_ARMS && arm_key[tp_within(arm, TP_MAX_ARMS)] == key ? key : 0;
 }
 
-/* Removes the note, and releases its draw. */
+/* Removes the connection start, and releases its assignment. */
 static __always_inline void give_back(const struct visit *v)
 {
-	struct tp_opening *note = note_of(tag_of(v->tp));
+	struct tp_conn_start *start = conn_start_of(tag_of(v->tp));
 
-	if (!note) { /* it was lost */
+	if (!start) { /* it was lost */
 		if (tp_sock_of(v->tp)->sk_socket)
 			leave_over(v->sk, 0);
 		return;
 	}
-	if (note->flags & TP_CONN_STEERED && tp_sock_of(v->tp)->sk_socket)
-		leave_over(v->sk, key_if(v->tp, note->arm));
-	note->tag = 0;
-	if (note->flags & TP_CONN_DRAWN)
-		release_draw(note->path);
+	if (start->flags & TP_CONN_STEERED && tp_sock_of(v->tp)->sk_socket)
+		leave_over(v->sk, key_if(v->tp, start->arm));
+	start->tag = 0;
+	if (start->flags & TP_CONN_ASSIGNED)
+		release_assignment(start->path);
 }
 
 /* A tuned window is not the congestion control's work. */
@@ -171,12 +172,12 @@ static __always_inline __u8 tuned_flag(const struct visit *v, const struct bpf_t
 struct report {
 	struct tp_record record;
 	__u64 rate;	/* bytes per second; 0: none is known */
-	__u32 eligible; /* arms that it could have had, as bits */
+	__u32 eligible; /* the arms it could have had, as bits */
 	__u32 pad;
 };
 
 /* Finds the place, and records the measures; 0: there is nothing to report. */
-static __always_inline struct bpf_tcp_sock *begin_report(struct visit *v, struct tp_row_key *place,
+static __always_inline struct bpf_tcp_sock *begin_report(struct visit *v, struct tp_node_key *place,
 							 struct tp_record *r)
 {
 	struct bpf_tcp_sock *ts;
@@ -197,7 +198,7 @@ static __always_inline void learn_from(const struct report *report)
 		learn_here(&report->record, report->rate, report->eligible);
 }
 
-static __always_inline void record_no_note(struct tp_record *r)
+static __always_inline void record_no_conn_start(struct tp_record *r)
 {
 	r->opened_ns = 0;
 	r->handshake_us = r->class = r->probability = r->egress = 0;
@@ -206,43 +207,43 @@ static __always_inline void record_no_note(struct tp_record *r)
 	r->level = TP_LEVEL_NONE;
 }
 
-/* Reports what the note of a connection that ends says; returns flags: enum tp_record_flags.  The
- * tag is compared last: another connection may take the place at any time. */
-static __noinline __u32 report_note(const struct tcp_sock *tp, struct report *to)
+/* Reports what the start of a connection that ends says; returns flags: enum tp_record_flags.
+ * The tag is compared last: another connection may take the place at any time. */
+static __noinline __u32 report_conn_start(const struct tcp_sock *tp, struct report *to)
 {
 	__u8 in_force = arm_in_force(tp);
 	__u32 tag = tag_of(tp);
-	const struct tp_opening *note = note_of(tag);
+	const struct tp_conn_start *start = conn_start_of(tag);
 	int foreign;
 
-	if (note) {
-		record_note(note, &to->record);
-		to->rate = (__u64)note->rate << TP_NOTE_RATE_SHIFT;
-		foreign = is_foreign_with(tp, note, in_force);
+	if (start) {
+		record_conn_start(start, &to->record);
+		to->rate = (__u64)start->rate << TP_START_RATE_SHIFT;
+		foreign = is_foreign_with(tp, start, in_force);
 		asm volatile("" ::: "memory");
-		if (note->tag == tag)
+		if (start->tag == tag)
 			return foreign ? TP_RECORD_FOREIGN : 0;
 	}
-	record_no_note(&to->record);
+	record_no_conn_start(&to->record);
 	to->rate = 0;
 	return TP_RECORD_FORGOTTEN;
 }
 
-/* Reports the end of a connection, whose note is still there.  to: its weight is known, and
- * whether it timed out.  It is a function of its own, so that its stack is not that of the caller,
- * who learns from the record. */
+/* Reports the end of a connection, whose connection start is still there.  to: its weight is known,
+ * and whether it timed out.  It is a function of its own, so that its stack is not that of the
+ * caller, who learns from the record. */
 static __noinline __u32 report_end(hands_t *hands, struct report *to)
 {
 	struct visit v = begin_visit(hands, 0);
 	struct tp_record *r = &to->record;
-	struct tp_row_key place = {};
+	struct tp_node_key place = {};
 	struct bpf_tcp_sock *ts = begin_report(&v, &place, r);
 	__u8 says_nothing;
 
 	if (!ts)
 		return 0;
 	r->cookie = tp_common_of(v.tp)->skc_cookie.counter;
-	says_nothing = (__u8)report_note(v.tp, to);
+	says_nothing = (__u8)report_conn_start(v.tp, to);
 	if (says_nothing)
 		r->arm = TP_NO_ARM;
 	r->flags |= says_nothing | tuned_flag(&v, ts);
@@ -270,8 +271,9 @@ static __noinline __u32 send_end(hands_t *hands, __u32 weight, __u32 timed_out)
 }
 
 /* The end of a connection that was taken up.  Most ends are not worth a record: they only give
- * back their note and their draw.  It is counted last: who sees the count finds the record. */
-static __always_inline void tell_end(const struct visit *v)
+ * back their connection start and their assignment.  It is counted last: who sees the count finds
+ * the record. */
+static __always_inline void emit_end(const struct visit *v)
 {
 	__u32 timed_out = tp_timed_out(v->tp) ? TP_RECORD_TIMED_OUT : 0;
 	__u32 weight = record_weight(v, bytes_acked_of(v->hands), timed_out);
@@ -282,28 +284,28 @@ static __always_inline void tell_end(const struct visit *v)
 	count_closed(bytes_acked_of(v->hands));
 }
 
-/* A connection goes on with another algorithm: reports its measures until now, and notes the new
+/* A connection goes on with another algorithm: reports its measures until now, and keeps the new
  * arm.  to: its flags are known.  The rate after a rescue is another algorithm's, and the rate
  * before it was that of slow start, so that none is learned from. */
-static __noinline __u32 report_part(hands_t *hands, __u32 why, struct report *to)
+static __noinline __u32 report_segment(hands_t *hands, __u32 why, struct report *to)
 {
 	struct visit v = begin_visit(hands, 0);
 	struct tp_record *r = &to->record;
-	struct tp_row_key place = {};
-	struct tp_opening note = {};
+	struct tp_node_key place = {};
+	struct tp_conn_start start = {};
 
 	if (!begin_report(&v, &place, r))
 		return 0;
-	if (find_note(tag_of(v.tp), &note))
-		record_note(&note, r);
+	if (find_conn_start(tag_of(v.tp), &start))
+		record_conn_start(&start, r);
 	else
 		r->flags |= TP_RECORD_FORGOTTEN;
-	part_by_egress(&place, note.egress);
+	part_by_egress(&place, start.egress);
 	record_place(&place, r);
 	if (learns_here())
-		to->eligible = eligible_arms(&v, note.rtt_us);
-	r->cookie = bpf_get_socket_cookie(hands); /* the record of the next part has it, too */
-	change_note(tag_of(v.tp), arm_in_force(v.tp), why, TP_CONN_RESCUED | TP_CONN_STEERED);
+		to->eligible = eligible_arms(&v, start.rtt_us);
+	r->cookie = bpf_get_socket_cookie(hands); /* the record of the next segment has it, too */
+	change_conn_start(tag_of(v.tp), arm_in_force(v.tp), why, TP_CONN_RESCUED | TP_CONN_STEERED);
 	return 1;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * rescue.h - a retransmission.  If a connection's loss lasts, and the connection did not cause
- * it, it is switched to the rescue's algorithm.  If that does not help, it gets its former one
+ * it, it is switched to the rescue's algorithm.  Without success it gets its former one
  * back, and its path is not rescued again for a while.  core/rescue.h has the rules, and the
  * published rule, which knows neither causes nor a way back.
  *
@@ -15,7 +15,7 @@
 #include "act.h"
 #include "connection.h"
 #include "greedy.h"
-#include "openings.h"
+#include "conn_starts.h"
 #include "report.h"
 #include "shares.h"
 #include "tune/tuning.h"
@@ -26,7 +26,7 @@ static __always_inline void loss_now(const struct tcp_sock *tp, struct tp_loss_n
 	now->bytes_acked = tp->bytes_acked;
 	now->sent = tp->data_segs_out;
 	now->lost = tp->total_retrans;
-	/* Segments that the other end had already were not lost. */
+	/* Duplicate arrivals were not lost. */
 	if (!cfg.rescue_published)
 		now->lost -= tp_min(tp->dsack_dups, tp->total_retrans);
 	now->busy_ticks = tp_busy_ticks(tp);
@@ -100,23 +100,23 @@ static __always_inline struct tp_refusal *refusal_at(__u32 tag)
 	return bpf_map_lookup_elem(&refusals, &index);
 }
 
-/* Whether the row of the path, or else of its group, has no share left for the rescue's
- * algorithm: then the learner has little hope for it.  A row further up says too little about
- * this path. */
-static __always_inline int is_worse_by_row(const struct tp_row_key *place)
+/* Whether the choice distribution of the path, or else of its group, has no share left for the
+ * rescue's algorithm: then the learner has little hope for it.  A distribution further up says too
+ * little about this path. */
+static __always_inline int is_worse_by_choice_dist(const struct tp_node_key *place)
 {
 	struct tp_shares shares = {};
 
-	return pulse.levels && nearest_row(place, &shares) && shares.level <= TP_LEVEL_GROUP &&
-	       !tp_probability(shares.upto, cfg.rescue_arm);
+	return learner_status.levels && nearest_choice_dist(place, &shares) &&
+	       shares.level <= TP_LEVEL_GROUP && !tp_probability(shares.upto, cfg.rescue_arm);
 }
 
 /* The reason not to rescue a connection after all: enum tp_withheld; TP_WITHHELD_COUNT: none. */
 static __always_inline __u32 why_withheld(struct visit *v)
 {
 	__u32 now = bpf_ktime_get_coarse_ns() >> TP_OPENED_SHIFT;
-	struct tp_row_key place = {};
-	struct tp_opening note = {};
+	struct tp_node_key place = {};
+	struct tp_conn_start start = {};
 	struct tp_refusal *refusal;
 	__u32 tag;
 
@@ -124,21 +124,21 @@ static __always_inline __u32 why_withheld(struct visit *v)
 	if (!v->policy || !v->policy->rescue || !(v->policy->arms >> (cfg.rescue_arm & 31) & 1))
 		return TP_WITHHELD_POLICY;
 	/* if not: its application has chosen since, or nobody knows who did */
-	if (!find_note(tag_of(v->tp), &note) || is_foreign(v->tp, &note))
+	if (!find_conn_start(tag_of(v->tp), &start) || is_foreign(v->tp, &start))
 		return TP_WITHHELD_POLICY;
-	if (note.arm == cfg.rescue_arm)
+	if (start.arm == cfg.rescue_arm)
 		return TP_WITHHELD_ALREADY;
 	if (cfg.rescue_published)
 		return TP_WITHHELD_COUNT;
-	if (!rows_are_valid(bpf_ktime_get_coarse_ns()))
-		return TP_WITHHELD_VOID;
-	part_by_egress(&place, note.egress);
-	tag = draw_tag(&place);
+	if (!choice_dists_are_valid(bpf_ktime_get_coarse_ns()))
+		return TP_WITHHELD_STALE;
+	part_by_egress(&place, start.egress);
+	tag = assignment_tag(&place);
 	refusal = refusal_at(tag);
 	if (refusal && tp_refusal_holds(refusal, tag, now, cfg.rescue_retry_s))
 		return TP_WITHHELD_FAILED;
-	place.class = row_class(note.class);
-	return is_worse_by_row(&place) ? TP_WITHHELD_ROW : TP_WITHHELD_COUNT;
+	place.class = choice_dist_class(start.class);
+	return is_worse_by_choice_dist(&place) ? TP_WITHHELD_CHOICE_DIST : TP_WITHHELD_COUNT;
 }
 
 /* The losses of a visited connection; 0 if it cannot be steered, or is not under watch. */
@@ -191,7 +191,7 @@ static __always_inline void remember_moved(const struct visit *v, __u8 arm, __u8
 	conn->flags |= TP_CONN_RESCUED;
 }
 
-/* Switches to the rescue's algorithm; says whether that worked. */
+/* Switches to the rescue's algorithm; says whether it worked. */
 static __noinline __u32 rescue_now(struct bpf_sock_ops *ctx)
 {
 	struct visit v = begin_visit(ctx, 0);
@@ -216,18 +216,18 @@ static __noinline __u32 rescue_now(struct bpf_sock_ops *ctx)
 	return 1;
 }
 
-/* Gives the former algorithm back; says whether that worked. */
+/* Gives the former algorithm back; says whether it worked. */
 static __noinline __u32 undo_rescue(struct bpf_sock_ops *ctx)
 {
 	struct visit v = begin_visit(ctx, 0);
 	struct tp_rescue *r = rescue_of(&v);
-	struct tp_opening note = {};
+	struct tp_conn_start start = {};
 	struct tp_loss_now now = {};
 
 	if (!r)
 		return 0;
 	r->phase = TP_RESCUE_KEPT;
-	if (!find_note(tag_of(v.tp), &note) || is_foreign(v.tp, &note) ||
+	if (!find_conn_start(tag_of(v.tp), &start) || is_foreign(v.tp, &start) ||
 	    !set_algorithm(ctx, r->cc))
 		return 0;
 	COUNT(rescues_undone);
@@ -245,8 +245,8 @@ static __noinline __u32 undo_rescue(struct bpf_sock_ops *ctx)
 static __noinline __u32 note_outcome(struct bpf_sock_ops *ctx, __u32 has_helped)
 {
 	struct visit v = begin_visit(ctx, 0);
-	struct tp_row_key place = {};
-	struct tp_opening note = {};
+	struct tp_node_key place = {};
+	struct tp_conn_start start = {};
 	struct tp_refusal *refusal;
 	__u32 tag;
 
@@ -255,9 +255,9 @@ static __noinline __u32 note_outcome(struct bpf_sock_ops *ctx, __u32 has_helped)
 	locate(&v, &place);
 	if (!v.policy)
 		return 0;
-	if (find_note(tag_of(v.tp), &note))
-		part_by_egress(&place, note.egress);
-	tag = draw_tag(&place);
+	if (find_conn_start(tag_of(v.tp), &start))
+		part_by_egress(&place, start.egress);
+	tag = assignment_tag(&place);
 	refusal = refusal_at(tag);
 	if (refusal)
 		tp_refusal_note(refusal, tag, bpf_ktime_get_coarse_ns() >> TP_OPENED_SHIFT,
@@ -266,14 +266,14 @@ static __noinline __u32 note_outcome(struct bpf_sock_ops *ctx, __u32 has_helped)
 }
 
 /* A connection has just left its arm.  flags: enum tp_record_flags. */
-static __noinline __u32 tell_moved(struct bpf_sock_ops *ctx, __u32 flags, __u32 why)
+static __noinline __u32 emit_segment(struct bpf_sock_ops *ctx, __u32 flags, __u32 why)
 {
 	struct report report = {.record = {.weight = 1,
 					   .arm = TP_NO_ARM,
 					   .level = TP_LEVEL_NONE,
 					   .flags = (__u8)(TP_RECORD_SAMPLE | flags)}};
 
-	if (!report_part(ctx, why, &report))
+	if (!report_segment(ctx, why, &report))
 		return 0;
 	if (flags & TP_RECORD_RESCUED)
 		learn_from(&report);
@@ -287,7 +287,7 @@ static __always_inline __u32 judged_loss(struct bpf_sock_ops *ctx)
 	case TP_VERDICT_SWITCH:
 		if (!may_rescue(ctx) || !rescue_now(ctx))
 			break;
-		tell_moved(ctx, TP_RECORD_RESCUED, TP_WHY_RESCUED);
+		emit_segment(ctx, TP_RECORD_RESCUED, TP_WHY_RESCUED);
 		break;
 	case TP_VERDICT_HELPED:
 		COUNT(rescues_helped);
@@ -297,7 +297,7 @@ static __always_inline __u32 judged_loss(struct bpf_sock_ops *ctx)
 		if (!undo_rescue(ctx))
 			break;
 		note_outcome(ctx, 0);
-		tell_moved(ctx, TP_RECORD_UNDONE, TP_WHY_UNDONE);
+		emit_segment(ctx, TP_RECORD_UNDONE, TP_WHY_UNDONE);
 		break;
 	}
 	return 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rules.h - the policy that a connection falls under: the first rule that matches.
+ * rules.h - the policy of a connection: that of the first matching rule.
  *
  * Rules are scanned, not looked up: they match on five things at once and their
  * order decides.  That costs about ten instructions per rule, once at each end of a
@@ -39,7 +39,7 @@ static __always_inline int is_among(const __u64 ids[TP_CGROUP_DEPTH], __u64 id)
 	return found;
 }
 
-/* The properties that rules match on.  remote: as in the key of a path. */
+/* The properties matched by rules.  remote: as in the key of a path. */
 struct subject {
 	__u32 remote[4];
 	__u64 cgroups[TP_CGROUP_DEPTH];
@@ -48,7 +48,7 @@ struct subject {
 	__u16 remote_port;
 };
 
-/* A function of its own, so that the verifier looks at the comparisons only once. */
+/* A function of its own: the verifier checks the comparisons only once. */
 __noinline int is_within(const struct subject *m, __u64 cgroup_id)
 {
 	return m ? is_among(m->cgroups, cgroup_id) : 0;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * sockops.bpf.c - chooses a congestion control per path, and reports how that went.
+ * sockops.bpf.c - chooses a congestion control per path, and reports the result.
  *
  * A sockops program on a cgroup: the front end, which turns the kernel's events into
  * visits (visit.h) and hands them to the moments of a connection:
  *
  *  - established, by connect or accept (choose.h): is it ours to touch?  Which policy and
- *    place is it on?  Draw an arm by the nearest row, set it, read back what is in force.
+ *    place is it on?  Draw an arm by the nearest distribution, set it, read back what is in force.
  *  - a retransmission (rescue.h): lasting loss may switch the connection.
  *  - the transition to CLOSE (report.h): send a record to the daemon.
  *
- * A learner is whoever writes the rows: thompson in the daemon, from the records, or
- * epsilon-greedy here (greedy.h).
+ * A learner writes the choice distributions: thompson in the daemon, from the records,
+ * or epsilon-greedy here (greedy.h).
  *
  * If a policy has tunings on, they are set at the SYN (tune/syn.h) and at the
  * establishment (tune/open.h), and followed by one callback per round trip
@@ -45,14 +45,14 @@ char _license[] SEC("license") = "GPL";
  * event and should save no registers, so its calls stand at its end.  The frames are separate:
  * functions that call each other share the 512 bytes of a stack.
  */
-struct opening {
+struct opened_path {
 	__u32 slot;
 	__u32 policy;
 	__u32 has_to_tune;
 };
 
 /* o: 0 if no policy has a tuning on. */
-static __noinline __u32 opened(struct bpf_sock_ops *ctx, __u32 flags, struct opening *o)
+static __noinline __u32 opened(struct bpf_sock_ops *ctx, __u32 flags, struct opened_path *o)
 {
 	struct tp_path_key key = {};
 	struct visit v = begin_visit(ctx, &key);
@@ -70,7 +70,7 @@ static __noinline __u32 opened(struct bpf_sock_ops *ctx, __u32 flags, struct ope
 
 static __noinline __u32 opened_tuned(struct bpf_sock_ops *ctx, __u32 flags)
 {
-	struct opening o = {};
+	struct opened_path o = {};
 
 	opened(ctx, flags, &o);
 	if (o.has_to_tune)
@@ -105,7 +105,7 @@ static __noinline __u32 ended(struct bpf_sock_ops *ctx)
 		return 1;
 	v = begin_visit(ctx, 0);
 	if (v.tp && v.sk)
-		tell_end(&v);
+		emit_end(&v);
 	return cfg.tunes ? ended_path(ctx, BPF_TCP_CLOSE) : 1;
 }
 
@@ -115,7 +115,7 @@ static __noinline __u32 ending(struct bpf_sock_ops *ctx, __u32 to)
 	if (!is_taken_up(ctx))
 		return 1;
 	if (learns_here())
-		note_rate(ctx);
+		keep_fin_rate(ctx);
 	return cfg.tunes ? ended_path(ctx, to) : 1;
 }
 
@@ -165,7 +165,7 @@ int tcpilot(struct bpf_sock_ops *ctx)
 {
 	__u32 op = ctx->op;
 
-	/* the most frequent events first, and none that would load a setting */
+	/* the most frequent events first, without loading a setting */
 	if (op == BPF_SOCK_OPS_STATE_CB) {
 		__u32 to = ctx->args[1];
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * state.h - everything that outlives an event: settings, counters, tables.
+ * state.h - what outlives an event: settings, counters, tables.
  */
 #ifndef TCPILOT_PILOT_STATE_H
 #define TCPILOT_PILOT_STATE_H
@@ -17,12 +17,12 @@ struct tp_rule rules[TP_MAX_RULES];
 struct tp_counters counters[TP_COUNTER_SETS] __attribute__((aligned(64))) SEC(".bss.counters");
 __u64 last_loss_ns; /* when a packet was lost last */
 /* The learner in the daemon maps it into its memory. */
-struct tp_pulse pulse SEC(".bss.learner");
-/* Likewise: enum tp_trial of each cell. */
-__u8 cells[TP_CELLS] SEC(".bss.cells");
+struct tp_learner_status learner_status SEC(".bss.learner");
+/* Likewise: enum tp_trial of each assignment bucket. */
+__u8 assignment_buckets[TP_ASSIGNMENT_BUCKETS] SEC(".bss.cells");
 /* The unit of the kernel's own counts of time; 0: not known. */
 __u32 ticks_per_s;
-/* The id of the steered cgroup, which may be removed and made anew; 0: the root. */
+/* The id of the steered cgroup, which may be removed and made again; 0: the root. */
 __u64 steered_cgroup;
 
 struct {
@@ -53,16 +53,16 @@ struct {
 	__type(value, struct tp_police);
 } police SEC(".maps");
 
-/* core/rows.h, core/draw.h, openings.h. */
+/* core/choice_dist.h, core/draw.h, conn_starts.h. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1); /* the loader sets it, and the next three */
 	__type(key, __u32);
-	__type(value, struct tp_row_bucket);
-} rows SEC(".maps");
+	__type(value, struct tp_choice_dist_bucket);
+} choice_dists SEC(".maps");
 
-/* greedy.h: the costs of a row's path stand at the same place. */
+/* greedy.h: the costs of a choice distribution's path stand at the same place. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -74,15 +74,15 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct tp_draw);
-} draws SEC(".maps");
+	__type(value, struct tp_assignment);
+} assignments SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct tp_opening_bucket);
-} openings SEC(".maps");
+	__type(value, struct tp_conn_start_bucket);
+} conn_starts SEC(".maps");
 
 /* rescue.h */
 struct {
@@ -110,7 +110,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4096); /* the least that the kernel takes; the loader sets it */
+	__uint(max_entries, 4096); /* the kernel's least; the loader sets it */
 } records SEC(".maps");
 
 static __always_inline struct tp_counters *own_counters(void)
@@ -121,7 +121,7 @@ static __always_inline struct tp_counters *own_counters(void)
 /* Atomic although each CPU has its own: an interrupt may count in between. */
 #define COUNT(counter) __sync_fetch_and_add(&own_counters()->counter, 1)
 
-/* A connection that was taken up ends. */
+/* The end of a connection of ours. */
 static __always_inline void count_closed(__u64 bytes)
 {
 	struct tp_counters *own = own_counters();
@@ -130,14 +130,15 @@ static __always_inline void count_closed(__u64 bytes)
 	__sync_fetch_and_add(&own->steered_bytes, bytes);
 }
 
-/* Whether the programs write the rows themselves.  The verifier knows the answer. */
+/* Whether the programs write the choice distributions themselves.  The verifier knows the
+ * answer. */
 static __always_inline int learns_here(void)
 {
 	return cfg.learner.kind == TP_LEARNER_EPSILON_GREEDY;
 }
 
-/* The clock that bpf_ktime_get_coarse_ns() reads stands still for a tick.  So that call, which
- * takes longer than a row's look-up, is made once a tick. */
+/* The clock that bpf_ktime_get_coarse_ns() reads stands still for a tick.  The call takes
+ * longer than looking up a choice distribution, so it is made once a tick. */
 struct {
 	__u64 ticks;
 	__u64 ns;

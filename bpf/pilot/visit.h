@@ -20,7 +20,7 @@ struct visit {
 	hands_t *hands; /* 0: the connection cannot be changed, only listed */
 	struct bpf_sock *sk;
 	const struct tcp_sock *tp;
-	const struct tp_policy_config *policy; /* 0: it is on loopback, which is not ours */
+	const struct tp_policy_config *policy; /* 0: it is on loopback, not ours */
 	struct tp_path_key *key;	       /* 0: no tuning asks for it here */
 	struct tp_path *path;		       /* 0: it has no path */
 	__u64 netns_cookie;		       /* of locate() */
@@ -85,7 +85,7 @@ static __always_inline __u8 hands_off(const struct visit *v)
 	return TP_WHY_UNSEEN;
 }
 
-/* The first connection on a path that was just put in. */
+/* The first connection on a new path. */
 static __always_inline void begin_path(const struct visit *v, __u64 now_ns)
 {
 	v->path->born_ns = v->path->updated_ns = now_ns;

@@ -6,7 +6,7 @@ use std::{env, fmt::Write as _, fs, path::PathBuf};
 fn main() {
     for file in [
         "native.c",
-        "native_rows.c",
+        "native_choice_dist.c",
         "native_watch.c",
         "../../bpf/abi",
         "../../bpf/core",
@@ -15,7 +15,7 @@ fn main() {
         println!("cargo:rerun-if-changed={file}");
     }
     cc::Build::new()
-        .files(["native.c", "native_rows.c", "native_watch.c"])
+        .files(["native.c", "native_choice_dist.c", "native_watch.c"])
         .include("../../bpf")
         .warnings(false) // #pragma unroll is clang's; the host's compiler may be gcc
         .compile("tcpilot_native");

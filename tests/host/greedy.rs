@@ -9,7 +9,7 @@ fn greedy(config: &str) -> String {
 }
 
 #[test]
-fn after_every_arm_was_tried_the_cheapest_is_chosen() {
+fn the_cheapest_is_chosen_after_trying_all() {
     let lab = Lab::new();
     let config = greedy(ALWAYS_BBR)
         .replace(r#"["bbr"]"#, r#"["reno", "bbr", "cubic"]"#)
@@ -19,7 +19,8 @@ fn after_every_arm_was_tried_the_cheapest_is_chosen() {
         lab.upload(FAR, 1, 1_000_000);
         pilot.wait_closed(count);
     }
-    // It has a row once enough connections were judged, and from then on each connection draws by one.
+    // It has a choice distribution once enough connections were judged, and from then on each connection draws by
+    // one.
     assert_eq!(pilot.opened("nothing-known"), 2);
     assert_eq!(pilot.opened("drawn"), 8);
     let path = pilot.path(FAR);

@@ -1,12 +1,12 @@
 //! Held-out connections: no choice, no rescue, no tuning, and a record that says so. There is no daemon here:
-//! the test decides which cells are held out.
+//! the test decides which assignment buckets are held out.
 
 use tcpilot_abi::{
     TP_CONN_HELD_OUT, TP_LEVEL_GLOBAL, TP_TRIAL_COUNTS, TP_TRIAL_HELD_OUT, TP_WHY_DRAWN,
     TP_WHY_HELD_OUT, tp_config,
 };
-use tcpilot_core::{Prefix, rows};
-use tcpilot_kernel::CELLS;
+use tcpilot_core::{Prefix, choice_dist};
+use tcpilot_kernel::ASSIGNMENT_BUCKETS;
 use tcpilot_tests::{FAR, Lab, Sink};
 
 use crate::{
@@ -29,21 +29,21 @@ const OTHER: &str = "10.78.0.2";
 
 fn held_out_config() -> tp_config {
     tp_config {
-        cell_secrets: SECRETS,
+        assignment_secrets: SECRETS,
         ..config()
     }
 }
 
-fn cell_of(address: &str) -> usize {
+fn bucket_of(address: &str) -> usize {
     let prefix = Prefix::around(address.parse().unwrap(), 128);
-    rows::cell(&SECRETS, &prefix.words()) as usize
+    choice_dist::assignment_bucket(&SECRETS, &prefix.words()) as usize
 }
 
-/// Cells that are all 0 except that of this address.
-fn says(address: &str, trial: u32) -> Box<[u8; CELLS]> {
-    let mut cells = Box::new([0; CELLS]);
-    cells[cell_of(address)] = trial as u8;
-    cells
+/// Assignment buckets that are all 0 except that of this address.
+fn says(address: &str, trial: u32) -> Box<[u8; ASSIGNMENT_BUCKETS]> {
+    let mut buckets = Box::new([0; ASSIGNMENT_BUCKETS]);
+    buckets[bucket_of(address)] = trial as u8;
+    buckets
 }
 
 fn to(address: &str) -> String {
@@ -59,17 +59,17 @@ fn lab() -> Lab {
 }
 
 #[test]
-fn a_group_that_is_held_out_gets_the_default_and_its_neighbour_does_not() {
+fn only_the_held_out_group_gets_the_default() {
     let lab = lab();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &held_out_config());
-    learner.put(TP_LEVEL_GLOBAL, &rows::Place::default(), ALL_BBR, 1);
+    learner.put(TP_LEVEL_GLOBAL, &choice_dist::Place::default(), ALL_BBR, 1);
     let mut application = lab.actor();
     assert_eq!(connect(&mut application, &to(FAR)), "bbr");
     assert_eq!(learner.record().trial, 0);
 
     let both = TP_TRIAL_HELD_OUT | TP_TRIAL_COUNTS;
-    learner.ends.cells.set(&says(FAR, both));
+    learner.ends.assignment_buckets.set(&says(FAR, both));
     assert_eq!(connect(&mut application, &to(FAR)), "reno");
     let record = learner.record();
     assert_eq!((record.arm, record.probability), (RENO, CERTAIN));
@@ -85,7 +85,10 @@ fn a_group_that_is_held_out_gets_the_default_and_its_neighbour_does_not() {
         (BBR, TP_WHY_DRAWN, 0)
     );
 
-    learner.ends.cells.set(&says(FAR, TP_TRIAL_COUNTS));
+    learner
+        .ends
+        .assignment_buckets
+        .set(&says(FAR, TP_TRIAL_COUNTS));
     assert_eq!(connect(&mut application, &to(FAR)), "bbr");
     assert_eq!(u32::from(learner.record().trial), TP_TRIAL_COUNTS);
     let counters = learner.pilot.counters();
@@ -93,16 +96,19 @@ fn a_group_that_is_held_out_gets_the_default_and_its_neighbour_does_not() {
 }
 
 #[test]
-fn a_connection_belongs_to_its_cell_as_it_was_when_it_opened() {
+fn a_connection_keeps_its_assignment_from_its_start() {
     let lab = lab();
     let sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &held_out_config());
-    learner.put(TP_LEVEL_GLOBAL, &rows::Place::default(), ALL_BBR, 1);
+    learner.put(TP_LEVEL_GLOBAL, &choice_dist::Place::default(), ALL_BBR, 1);
     let both = TP_TRIAL_HELD_OUT | TP_TRIAL_COUNTS;
-    learner.ends.cells.set(&says(FAR, both));
+    learner.ends.assignment_buckets.set(&says(FAR, both));
     let mut application = lab.actor();
     application.tell(&format!("connect {}", to(FAR)));
-    learner.ends.cells.set(&says(FAR, TP_TRIAL_COUNTS));
+    learner
+        .ends
+        .assignment_buckets
+        .set(&says(FAR, TP_TRIAL_COUNTS));
     application.tell("send 300000");
     sink.wait_for(300_000);
     assert_eq!(application.tell("cc"), "reno");
@@ -116,12 +122,15 @@ fn after_losses(trial: u32, most: u32) -> (String, u64) {
     let _way = rescue::lossy_way(&lab);
     let _sink = Sink::new(&lab.net.far, 5300);
     let config = tp_config {
-        cell_secrets: SECRETS,
+        assignment_secrets: SECRETS,
         ..rescue::rescuing()
     };
     let mut learner = Learner::new(&lab, &config);
-    learner.put(TP_LEVEL_GLOBAL, &rows::Place::default(), ALL_RENO, 1);
-    learner.ends.cells.set(&says(rescue::OTHER, trial));
+    learner.put(TP_LEVEL_GLOBAL, &choice_dist::Place::default(), ALL_RENO, 1);
+    learner
+        .ends
+        .assignment_buckets
+        .set(&says(rescue::OTHER, trial));
     let mut application = lab.actor();
     application.tell(&format!("connect {}", to(rescue::OTHER)));
     let has = rescue::send_until(&learner, &mut application, "bbr", most);
@@ -130,7 +139,7 @@ fn after_losses(trial: u32, most: u32) -> (String, u64) {
 }
 
 #[test]
-fn a_connection_that_is_held_out_is_not_rescued() {
+fn a_held_out_connection_is_not_rescued() {
     let steered = after_losses(TP_TRIAL_COUNTS, 40);
     assert_eq!(steered, ("bbr".to_owned(), 1));
     let held_out = after_losses(TP_TRIAL_HELD_OUT | TP_TRIAL_COUNTS, 3);
@@ -144,7 +153,7 @@ fn a_daemon_that_is_silent_holds_nobody_out() {
     let mut learner = Learner::new(&lab, &held_out_config());
     learner
         .ends
-        .cells
+        .assignment_buckets
         .set(&says(FAR, TP_TRIAL_HELD_OUT | TP_TRIAL_COUNTS));
     learner.ends.heartbeat.stop();
     assert_eq!(connect(&mut lab.actor(), &to(FAR)), "reno");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tcpilot_abi::{
     TP_ABI_VERSION, TP_LEARNER_THOMPSON, TP_LEVEL_GLOBAL, tp_config, tp_policy_config, tp_record,
 };
-use tcpilot_core::rows::{Entries, Place, row_key};
+use tcpilot_core::choice_dist::{Entries, Place, node_key};
 use tcpilot_kernel::{Ends, Pilot, Put};
 use tcpilot_tests::{Actor, Lab, until};
 
@@ -16,12 +16,12 @@ pub const BBR: u8 = 1;
 /// The probability of a certain choice.
 pub const CERTAIN: u16 = 0xffff;
 
-/// A row that gives reno to everybody.
+/// A choice distribution that gives reno to everybody.
 pub const ALL_RENO: Entries = [0xffff; 8];
-/// A row that gives bbr to everybody.
+/// A choice distribution that gives bbr to everybody.
 pub const ALL_BBR: Entries = bbr(0xffff);
 
-/// A row that gives bbr with this probability, in parts of 0xffff, and reno otherwise.
+/// A choice distribution that gives bbr with this probability, in parts of 0xffff, and reno otherwise.
 pub const fn bbr(share: u16) -> Entries {
     let mut entries = [0xffff; 8];
     entries[0] = 0xffff - share;
@@ -48,8 +48,8 @@ pub fn config() -> tp_config {
         arms: 2,
         policies: 1,
         defaults: 1,
-        // Each place has a row for every octave of RTTs, and no row may be pushed out.
-        rows: 1 << 16,
+        // Each place has a choice distribution for every octave of RTTs, and no distribution may be pushed out.
+        choice_dists: 1 << 16,
         ..tp_config::default()
     };
     config.learner.kind = TP_LEARNER_THOMPSON;
@@ -67,7 +67,7 @@ pub fn config() -> tp_config {
     config
 }
 
-/// The programs, and the other ends of rows and records.
+/// The programs, and the other ends of choice distributions and records.
 pub struct Learner {
     pub pilot: Pilot,
     pub ends: Ends,
@@ -79,7 +79,7 @@ impl Learner {
         tcpilot_kernel::load_algorithm("bbr").unwrap();
         let mut pilot = Pilot::load(config, 64).unwrap();
         let ends = pilot.learner_ends().unwrap();
-        ends.heartbeat.beat();
+        ends.heartbeat.renew();
         // Otherwise connections of other tests count as open ones of paths here.
         let cgroup = tcpilot_kernel::host::cgroup_id(lab.cgroup.path()).unwrap();
         pilot.set_cgroup(cgroup);
@@ -103,7 +103,8 @@ impl Learner {
         })
     }
 
-    /// Writes rows for a place for every RTT of a handshake: that differs from one connection to the next.
+    /// Writes choice distributions for a place for every RTT of a handshake: that differs from one connection to the
+    /// next.
     pub fn put(&mut self, level: u32, place: &Place, entries: Entries, generation: u32) {
         assert!(self.rewrite(level, place, entries, generation), "{level}");
     }
@@ -116,12 +117,12 @@ impl Learner {
         entries: Entries,
         generation: u32,
     ) -> bool {
-        self.ends.heartbeat.beat();
+        self.ends.heartbeat.renew();
         let octaves = if level == TP_LEVEL_GLOBAL { 1 } else { 32 };
         let puts = (0..octaves).map(|octave| {
             let class = place.class & !31 | octave;
-            let key = row_key(level, &Place { class, ..*place });
-            self.ends.rows.put(&key, entries, generation)
+            let key = node_key(level, &Place { class, ..*place });
+            self.ends.choice_dists.put(&key, entries, generation)
         });
         let puts: Vec<Put> = puts.collect();
         puts.iter()

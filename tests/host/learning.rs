@@ -43,7 +43,7 @@ fn an_application_limited_flow_sets_no_rate() {
 }
 
 #[test]
-fn a_close_long_after_the_data_leaves_the_rate_of_the_data() {
+fn a_late_close_keeps_the_rate_of_data() {
     let lab = Lab::new();
     lab.net
         .shape(Shape::Of("tbf rate 20mbit burst 5kb latency 50ms"));
@@ -100,7 +100,7 @@ fn a_connection_that_its_peer_resets_is_charged() {
 }
 
 #[test]
-fn what_is_still_queued_when_the_application_closes_counts() {
+fn data_queued_at_the_close_counts() {
     let lab = Lab::new();
     lab.net
         .shape(Shape::Of("tbf rate 3mbit burst 8kb latency 3s"));
@@ -119,7 +119,7 @@ fn what_is_still_queued_when_the_application_closes_counts() {
 }
 
 #[test]
-fn no_connection_is_left_over_when_all_have_ended() {
+fn no_connection_stays_counted_when_all_ended() {
     let lab = Lab::new();
     let pilot = lab.pilot(&ALWAYS_BBR.replace(r#"["bbr"]"#, r#"["reno", "bbr", "cubic"]"#));
     lab.run(&format!(
@@ -159,7 +159,7 @@ fn a_live_connection_is_counted_until_it_ends() {
 }
 
 #[test]
-fn a_socket_that_connects_again_is_ours_again_and_not_its_applications() {
+fn a_reconnecting_socket_is_steered_again() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let pilot = lab.pilot(ALWAYS_BBR);
@@ -197,7 +197,7 @@ fn a_socket_that_connects_again_is_ours_again_and_not_its_applications() {
 /// By default the kernel remembers a host's RTT, reordering and more (net.ipv4.tcp_no_metrics_save = 0); the other
 /// tests switch that off. One algorithm's loss must not become another's threshold.
 #[test]
-fn with_the_kernels_own_memory_on_a_connection_starts_as_if_there_had_been_no_other() {
+fn the_kernels_own_memory_does_not_affect_starts() {
     let lab = Lab::new();
     for netns in [&lab.net.near, &lab.net.far] {
         netns.sysctl("net/ipv4/tcp_no_metrics_save", "0");

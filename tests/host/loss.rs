@@ -25,7 +25,7 @@ fn published(rescue: &str) -> String {
 }
 
 #[test]
-fn a_rescued_connection_is_charged_to_the_arm_first_chosen() {
+fn a_rescue_is_charged_to_the_first_arm() {
     let lab = Lab::new();
     lab.net.shape(LOSSY);
     let _sink = Sink::new(&lab.net.far, 5300);
@@ -73,7 +73,7 @@ fn with_a_lower_bound_such_connections_are_rescued() {
 }
 
 #[test]
-fn what_the_application_chose_meanwhile_is_neither_rescued_nor_charged() {
+fn an_applications_choice_is_neither_rescued_nor_charged() {
     let lab = Lab::new();
     lab.net.shape(LOSSY);
     let _sink = Sink::new(&lab.net.far, 5300);

@@ -167,24 +167,27 @@ impl Drop for Stopped {
 }
 
 #[test]
-fn rows_that_are_void_are_told_and_counted_and_so_is_that_they_are_valid_again() {
+fn stale_distributions_are_logged_and_counted_until_the_heartbeat() {
     let lab = Lab::new();
     let config = "algorithms = [\"bbr\"]";
     let pilot = lab
         .spawn_pilot(Place::here(), config, &["--listen", "0"])
         .ready();
-    let rows = || {
+    let dists = || {
         let status = pilot.try_ask("status").ok()?;
         Some((
-            status["rows_valid"].as_bool()?,
-            status["rows_voided"].as_u64()?,
+            status["choice_dists_valid"].as_bool()?,
+            status["choice_dists_expired"].as_u64()?,
         ))
     };
-    assert_eq!(rows(), Some((true, 0)));
+    assert_eq!(dists(), Some((true, 0)));
     let stopped = Stopped::new(thread_of(pilot.pid(), "learner"));
-    until("they are void", || (rows()? == (false, 1)).then_some(()));
+    until("they are stale", || (dists()? == (false, 1)).then_some(()));
     until("it is told", || {
-        pilot.log().contains("rows are void, and new").then_some(())
+        pilot
+            .log()
+            .contains("choice distributions are stale, and new")
+            .then_some(())
     });
     let begun = std::time::Instant::now();
     let answer = get(&address(&pilot), "/metrics");
@@ -195,14 +198,20 @@ fn rows_that_are_void_are_told_and_counted_and_so_is_that_they_are_valid_again()
     );
     drop(stopped);
     until("they are valid again", || {
-        (rows()? == (true, 1)).then_some(())
+        (dists()? == (true, 1)).then_some(())
     });
     assert!(
-        pilot.log().contains("rows are valid again"),
+        pilot.log().contains("choice distributions are valid again"),
         "{}",
         pilot.log()
     );
-    assert_eq!(pilot.log().matches("rows are void, and new").count(), 1);
+    assert_eq!(
+        pilot
+            .log()
+            .matches("choice distributions are stale, and new")
+            .count(),
+        1
+    );
 }
 
 #[test]

@@ -6,8 +6,8 @@ use tcpilot_abi::{
     TP_CONN_MOVED, TP_LEVEL_GLOBAL, TP_RECORD_MOVED, TP_RECORD_RESCUED, TP_RECORD_SAMPLE,
     TP_TRIAL_HELD_OUT, TP_WITHHELD_ALREADY, Why, tp_config, tp_record,
 };
-use tcpilot_core::rows::Place;
-use tcpilot_kernel::{CELLS, Move};
+use tcpilot_core::choice_dist::Place;
+use tcpilot_kernel::{ASSIGNMENT_BUCKETS, Move};
 use tcpilot_tests::{Actor, Daemon, FAR, Lab, Sink, until};
 
 use crate::{
@@ -45,20 +45,20 @@ fn sample(learner: &mut Learner, moves: &[Move]) -> tp_record {
     learner.record()
 }
 
-fn told(record: &tp_record) -> (u32, u8, Why) {
+fn emitted(record: &tp_record) -> (u32, u8, Why) {
     let why = Why::from_number(record.why);
     (u32::from(record.flags), record.arm, why)
 }
 
 #[test]
-fn a_long_connection_is_moved_and_each_algorithm_is_told_with_its_part() {
+fn a_move_emits_a_record_for_each_segment() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &sampling(config()));
     learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_RENO, 1);
     let mut application = open_long(&lab, FAR);
     let first = sample(&mut learner, &[]);
-    assert_eq!(told(&first), (TP_RECORD_SAMPLE, RENO, Why::Drawn));
+    assert_eq!(emitted(&first), (TP_RECORD_SAMPLE, RENO, Why::Drawn));
     let wanted = Move {
         cookie: first.cookie,
         from: RENO,
@@ -66,12 +66,12 @@ fn a_long_connection_is_moved_and_each_algorithm_is_told_with_its_part() {
     };
     let left = sample(&mut learner, &[wanted]);
     let moved = TP_RECORD_SAMPLE | TP_RECORD_MOVED;
-    assert_eq!(told(&left), (moved, RENO, Why::Drawn));
+    assert_eq!(emitted(&left), (moved, RENO, Why::Drawn));
     assert_eq!(application.tell("cc"), "bbr");
     send_more(&mut application);
     // A wish holds for one look.
     let next = sample(&mut learner, &[]);
-    assert_eq!(told(&next), (TP_RECORD_SAMPLE, BBR, Why::Moved));
+    assert_eq!(emitted(&next), (TP_RECORD_SAMPLE, BBR, Why::Moved));
     assert!(
         next.bytes_acked >= left.bytes_acked + u64::from(LONG),
         "{next:?}"
@@ -84,7 +84,7 @@ fn a_long_connection_is_moved_and_each_algorithm_is_told_with_its_part() {
     );
     application.tell("close");
     let end = learner.record();
-    assert_eq!(told(&end), (0, BBR, Why::Moved));
+    assert_eq!(emitted(&end), (0, BBR, Why::Moved));
     assert_eq!(u32::from(end.conn_flags) & TP_CONN_MOVED, TP_CONN_MOVED);
     assert_eq!(end.cookie, first.cookie);
     assert_eq!(learner.pilot.counters().moves, 1);
@@ -137,8 +137,8 @@ fn nobody_is_moved_who_may_not_be() {
         assert!(!is_moved(&config(), choose, RENO), "{choice}");
     }
     let stop = |learner: &mut Learner, _: &mut Actor| {
-        let all = Box::new([TP_TRIAL_HELD_OUT as u8; CELLS]);
-        learner.ends.cells.set(&all);
+        let all = Box::new([TP_TRIAL_HELD_OUT as u8; ASSIGNMENT_BUCKETS]);
+        learner.ends.assignment_buckets.set(&all);
     };
     assert!(
         !is_moved(&config(), stop, RENO),
@@ -147,30 +147,30 @@ fn nobody_is_moved_who_may_not_be() {
 }
 
 #[test]
-fn a_connection_that_is_held_out_is_not_moved() {
+fn a_held_out_connection_is_not_moved() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &sampling(config()));
     learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_BBR, 1);
-    let all = |trial: u32| Box::new([trial as u8; CELLS]);
-    learner.ends.cells.set(&all(TP_TRIAL_HELD_OUT));
+    let all = |trial: u32| Box::new([trial as u8; ASSIGNMENT_BUCKETS]);
+    learner.ends.assignment_buckets.set(&all(TP_TRIAL_HELD_OUT));
     let mut application = open_long(&lab, FAR);
     // Connections that open now are steered.
-    learner.ends.cells.set(&all(0));
+    learner.ends.assignment_buckets.set(&all(0));
     let first = sample(&mut learner, &[]);
-    assert_eq!(told(&first), (TP_RECORD_SAMPLE, RENO, Why::HeldOut));
+    assert_eq!(emitted(&first), (TP_RECORD_SAMPLE, RENO, Why::HeldOut));
     let wanted = Move {
         cookie: first.cookie,
         from: RENO,
         to: BBR,
     };
     let second = sample(&mut learner, &[wanted]);
-    assert_eq!(told(&second), (TP_RECORD_SAMPLE, RENO, Why::HeldOut));
+    assert_eq!(emitted(&second), (TP_RECORD_SAMPLE, RENO, Why::HeldOut));
     assert_eq!(application.tell("cc"), "reno");
 }
 
 #[test]
-fn a_connection_that_was_moved_may_be_rescued_from_its_new_algorithm() {
+fn a_moved_connection_may_be_rescued() {
     let lab = Lab::new();
     let _way = lossy_way(&lab);
     let _sink = Sink::new(&lab.net.far, 5300);
@@ -178,7 +178,7 @@ fn a_connection_that_was_moved_may_be_rescued_from_its_new_algorithm() {
     learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_BBR, 1);
     let mut application = open_long(&lab, OTHER);
     until("bbr needs no rescue", || {
-        learner.ends.heartbeat.beat();
+        learner.ends.heartbeat.renew();
         send_more(&mut application);
         let counters = learner.pilot.counters();
         (counters.withheld[TP_WITHHELD_ALREADY as usize] == 1).then_some(())
@@ -191,11 +191,11 @@ fn a_connection_that_was_moved_may_be_rescued_from_its_new_algorithm() {
     };
     let left = sample(&mut learner, &[wanted]);
     assert_eq!(u32::from(left.flags), TP_RECORD_SAMPLE | TP_RECORD_MOVED);
-    // Its row gives reno no share, but the rescue's algorithm is bbr.
+    // Its choice distribution gives reno no share, but the rescue's algorithm is bbr.
     assert_eq!(send_until(&learner, &mut application, "bbr", 20), "bbr");
     let rescued = learner.record();
     assert_eq!(
-        told(&rescued),
+        emitted(&rescued),
         (TP_RECORD_SAMPLE | TP_RECORD_RESCUED, RENO, Why::Moved)
     );
 }
@@ -220,7 +220,7 @@ fn learning(pilot: &Daemon, figure: &str) -> u64 {
 }
 
 #[test]
-fn a_long_connection_teaches_before_its_end_and_each_byte_once() {
+fn a_long_connection_is_learned_in_segments() {
     let lab = Lab::new();
     let _way = way(&lab, "", "tbf rate 40mbit burst 15kb latency 50ms");
     let _sink = Sink::new(&lab.net.far, 5300);
@@ -235,7 +235,7 @@ fn a_long_connection_teaches_before_its_end_and_each_byte_once() {
         });
         application.tell("info"); // waits until all has arrived
         let seen = learning(&pilot, "records");
-        until("all of it was told of", || {
+        until("all of it was emitted of", || {
             application.tell("send 1");
             (learning(&pilot, "records") >= seen + 2).then_some(())
         });
@@ -278,7 +278,7 @@ fn path_to(pilot: &Daemon, address: &str) -> Value {
 }
 
 #[test]
-fn a_daemon_moves_a_long_connection_once_it_is_sure() {
+fn a_daemon_moves_a_connection_once_sure() {
     let lab = Lab::new();
     let _way = lossy_way(&lab);
     // Otherwise hardly any connection would get reno, once it is known to be worse.

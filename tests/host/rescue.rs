@@ -9,10 +9,10 @@ use std::{
 
 use tcpilot_abi::{
     TP_CONN_RESCUED, TP_LEVEL_GLOBAL, TP_LEVEL_PATH, TP_RECORD_RESCUED, TP_RECORD_SAMPLE,
-    TP_RECORD_UNDONE, TP_WITHHELD_FAILED, TP_WITHHELD_POLICY, TP_WITHHELD_ROW, Why, tp_config,
-    tp_record,
+    TP_RECORD_UNDONE, TP_WITHHELD_CHOICE_DIST, TP_WITHHELD_FAILED, TP_WITHHELD_POLICY, Why,
+    tp_config, tp_record,
 };
-use tcpilot_core::rows::Place as RowPlace;
+use tcpilot_core::choice_dist::Place as NodePlace;
 use tcpilot_tests::{Actor, Child, Lab, Place, Sink, folder, sh, until};
 
 use crate::learner::{ALL_RENO, BBR, CERTAIN, Learner, RENO, config, name, place_of};
@@ -66,7 +66,7 @@ pub fn rescuing() -> tp_config {
 /// Sends until the connection has this algorithm, at most so many megabytes. Returns its algorithm.
 pub fn send_until(learner: &Learner, application: &mut Actor, wanted: &str, most: u32) -> String {
     for _ in 0..most {
-        learner.ends.heartbeat.beat();
+        learner.ends.heartbeat.renew();
         application.tell("send 1000000");
         let has = application.tell("cc");
         if has == wanted {
@@ -77,12 +77,12 @@ pub fn send_until(learner: &Learner, application: &mut Actor, wanted: &str, most
 }
 
 #[test]
-fn random_loss_is_rescued_and_each_algorithm_is_charged_with_its_part() {
+fn random_loss_is_rescued_and_charged_by_segment() {
     let lab = Lab::new();
     let _way = lossy_way(&lab);
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &rescuing());
-    learner.put(TP_LEVEL_GLOBAL, &RowPlace::default(), ALL_RENO, 1);
+    learner.put(TP_LEVEL_GLOBAL, &NodePlace::default(), ALL_RENO, 1);
     let mut application = lab.actor();
     application.tell(&format!("connect {OTHER}:5300"));
     assert_eq!(application.tell("cc"), "reno");
@@ -109,13 +109,13 @@ fn random_loss_is_rescued_and_each_algorithm_is_charged_with_its_part() {
 /// Sends so many megabytes, one after another.
 fn send(learner: &Learner, application: &mut Actor, megabytes: u32) {
     for _ in 0..megabytes {
-        learner.ends.heartbeat.beat();
+        learner.ends.heartbeat.renew();
         application.tell("send 1000000");
     }
 }
 
 #[test]
-fn four_connections_that_share_a_shallow_queue_are_left_to_congestion_control() {
+fn connections_sharing_a_shallow_queue_are_not_rescued() {
     let lab = Lab::new();
     // A packet per millisecond, and a queue of a quarter of the BDP. The queue is at the relay: a sender
     // learns at once of drops in its own queue, which then are no retransmissions.
@@ -133,13 +133,13 @@ fn four_connections_that_share_a_shallow_queue_are_left_to_congestion_control() 
     config.arm[2] = name("cubic");
     let mut learner = Learner::new(&lab, &config);
     let all_cubic = std::array::from_fn(|arm| if arm < 2 { 0 } else { 0xffff });
-    learner.put(TP_LEVEL_GLOBAL, &RowPlace::default(), all_cubic, 1);
+    learner.put(TP_LEVEL_GLOBAL, &NodePlace::default(), all_cubic, 1);
     let mut applications = [(); 4].map(|()| lab.actor());
     for application in &mut applications {
         application.tell(&format!("connect {OTHER}:5300"));
     }
     for _ in 0..4 {
-        learner.ends.heartbeat.beat();
+        learner.ends.heartbeat.renew();
         for application in &mut applications {
             application.order("send 500000");
         }
@@ -163,7 +163,7 @@ fn four_connections_that_share_a_shallow_queue_are_left_to_congestion_control() 
 }
 
 #[test]
-fn a_rescue_that_does_not_help_is_undone_and_its_path_is_not_rescued_again() {
+fn a_useless_rescue_is_undone_and_not_repeated() {
     let lab = Lab::new();
     let _way = way(
         &lab,
@@ -180,13 +180,13 @@ fn a_rescue_that_does_not_help_is_undone_and_its_path_is_not_rescued_again() {
     let mut config = rescuing();
     config.loss_shift = 8;
     let mut learner = Learner::new(&lab, &config);
-    learner.put(TP_LEVEL_GLOBAL, &RowPlace::default(), ALL_RENO, 1);
+    learner.put(TP_LEVEL_GLOBAL, &NodePlace::default(), ALL_RENO, 1);
     let mut application = lab.actor();
     // On a starved machine rates differ by chance, and the trial may seem to help: then the test tries again.
     for attempt in 1.. {
         application.tell(&format!("connect {OTHER}:5300"));
         let helped = until("the trial is over", || {
-            learner.ends.heartbeat.beat();
+            learner.ends.heartbeat.renew();
             application.tell("send 100000");
             let counters = learner.pilot.counters();
             let over = counters.rescues_undone + counters.rescues_helped == attempt;
@@ -203,7 +203,7 @@ fn a_rescue_that_does_not_help_is_undone_and_its_path_is_not_rescued_again() {
     }
     assert_eq!(application.tell("cc"), "reno");
     until("the path's failure is remembered", || {
-        learner.ends.heartbeat.beat();
+        learner.ends.heartbeat.renew();
         application.tell("send 100000");
         let failed = learner.pilot.counters().withheld[TP_WITHHELD_FAILED as usize];
         (failed == 1).then_some(())
@@ -211,7 +211,7 @@ fn a_rescue_that_does_not_help_is_undone_and_its_path_is_not_rescued_again() {
     assert_eq!(application.tell("cc"), "reno");
     application.tell("close");
     let [left, back, end] = [(); 3].map(|()| learner.record());
-    let told = |record: &tp_record| {
+    let emitted = |record: &tp_record| {
         (
             u32::from(record.flags),
             record.arm,
@@ -219,7 +219,7 @@ fn a_rescue_that_does_not_help_is_undone_and_its_path_is_not_rescued_again() {
         )
     };
     assert_eq!(
-        [told(&left), told(&back), told(&end)],
+        [emitted(&left), emitted(&back), emitted(&end)],
         [
             (TP_RECORD_SAMPLE | TP_RECORD_RESCUED, RENO, Why::Drawn),
             (TP_RECORD_SAMPLE | TP_RECORD_UNDONE, BBR, Why::Rescued),
@@ -231,7 +231,7 @@ fn a_rescue_that_does_not_help_is_undone_and_its_path_is_not_rescued_again() {
 }
 
 #[test]
-fn only_an_arm_of_the_policy_rescues_and_only_if_the_path_has_not_shown_it_to_be_worse() {
+fn only_a_policys_arm_not_known_worse_rescues() {
     let lab = Lab::new();
     let _way = lossy_way(&lab);
     let _sink = Sink::new(&lab.net.far, 5300);
@@ -242,11 +242,11 @@ fn only_an_arm_of_the_policy_rescues_and_only_if_the_path_has_not_shown_it_to_be
     };
     let cases = [
         (without(1 << RENO), TP_WITHHELD_POLICY, None),
-        (rescuing(), TP_WITHHELD_ROW, Some(TP_LEVEL_PATH)),
+        (rescuing(), TP_WITHHELD_CHOICE_DIST, Some(TP_LEVEL_PATH)),
     ];
     for (config, why, level) in cases {
         let mut learner = Learner::new(&lab, &config);
-        learner.put(TP_LEVEL_GLOBAL, &RowPlace::default(), ALL_RENO, 1);
+        learner.put(TP_LEVEL_GLOBAL, &NodePlace::default(), ALL_RENO, 1);
         let mut application = lab.actor();
         if let Some(level) = level {
             application.tell(&format!("connect {OTHER}:5300"));
@@ -271,7 +271,7 @@ fn what_the_application_chose_is_not_rescued() {
     let _way = lossy_way(&lab);
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &rescuing());
-    learner.put(TP_LEVEL_GLOBAL, &RowPlace::default(), ALL_RENO, 1);
+    learner.put(TP_LEVEL_GLOBAL, &NodePlace::default(), ALL_RENO, 1);
     let mut application = lab.actor();
     application.tell(&format!("connect {OTHER}:5300"));
     application.tell("cc cubic");
@@ -311,7 +311,7 @@ pub fn send_until_rescued(application: &mut Actor) {
 }
 
 #[test]
-fn nothing_is_switched_to_what_a_policy_leaves_out_of_its_arms() {
+fn nothing_is_switched_to_an_excluded_arm() {
     let lab = Lab::new();
     let _way = lossy_way(&lab);
     let _sink = Sink::new(&lab.net.far, 5300);
@@ -329,7 +329,7 @@ fn nothing_is_switched_to_what_a_policy_leaves_out_of_its_arms() {
 }
 
 #[test]
-fn a_daemon_tells_of_rescues_and_when_it_is_killed_no_connection_is_rescued_any_more() {
+fn rescues_are_reported_and_end_with_the_daemon() {
     let lab = Lab::new();
     let _way = lossy_way(&lab);
     let _sink = Sink::new(&lab.net.far, 5300);

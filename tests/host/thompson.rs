@@ -1,4 +1,4 @@
-//! The learner in the daemon: it learns from real connections, and rows expire when it is gone.
+//! The learner in the daemon: it learns from real connections, and choice distributions expire when it is gone.
 
 use std::{
     io::Write,
@@ -18,7 +18,7 @@ use crate::{
     saving::{import, now_unix_s, state, stored_path, try_state},
 };
 
-/// All connections get bbr as long as a row is valid.
+/// All connections get bbr as long as a choice distribution is valid.
 const ONLY_BBR: &str = r#"
     algorithms = ["bbr"]
     replace_defaults = ["reno"]
@@ -90,7 +90,7 @@ fn chosen(lab: &Lab) -> String {
 }
 
 #[test]
-fn the_better_algorithm_gets_most_connections_and_a_new_neighbour_starts_with_it() {
+fn the_better_algorithm_wins_for_new_neighbours_too() {
     let lab = Lab::new();
     let _way = way(
         &lab,
@@ -103,7 +103,7 @@ fn the_better_algorithm_gets_most_connections_and_a_new_neighbour_starts_with_it
     lab.upload("198.51.100.2", 40, 300_000);
     wait_taught(&pilot, 40);
     // Other tests run at the same time, so rates are noisy, and the first forty may mislead. On a starved host
-    // each connection begins before the one before has ended, and shares its draw. By chance it would be 10.
+    // each connection begins before the one before has ended, and shares its assignment. By chance it would be 10.
     let mut taught = 40;
     let mut found = Vec::new();
     while found.last().is_none_or(|of_twenty| *of_twenty < 14) {
@@ -142,7 +142,7 @@ fn the_better_algorithm_gets_most_connections_and_a_new_neighbour_starts_with_it
 }
 
 #[test]
-fn a_daemon_that_hangs_steers_nobody_after_ten_seconds_and_goes_on_within_one() {
+fn a_hanging_daemon_steers_nobody_after_ten_seconds() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let pilot = lab.pilot(ONLY_BBR);
@@ -150,7 +150,9 @@ fn a_daemon_that_hangs_steers_nobody_after_ten_seconds_and_goes_on_within_one() 
     pilot.signal(libc::SIGSTOP);
     let stopped = Instant::now();
     assert_eq!(chosen(&lab), "bbr", "it was alive a moment ago");
-    until("no row is valid", || (chosen(&lab) == "reno").then_some(()));
+    until("no choice distribution is valid", || {
+        (chosen(&lab) == "reno").then_some(())
+    });
     let after = stopped.elapsed();
     assert!(
         after > Duration::from_secs(5) && after < Duration::from_secs(11),
@@ -158,7 +160,7 @@ fn a_daemon_that_hangs_steers_nobody_after_ten_seconds_and_goes_on_within_one() 
     );
     pilot.signal(libc::SIGCONT);
     let went_on = Instant::now();
-    until("rows are valid again", || {
+    until("choice distributions are valid again", || {
         (chosen(&lab) == "bbr").then_some(())
     });
     assert!(
@@ -169,7 +171,7 @@ fn a_daemon_that_hangs_steers_nobody_after_ten_seconds_and_goes_on_within_one() 
 }
 
 #[test]
-fn a_daemon_that_is_gone_steers_nobody_at_once() {
+fn a_gone_daemon_steers_nobody_at_once() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     for signal in [libc::SIGTERM, libc::SIGKILL] {
@@ -181,7 +183,7 @@ fn a_daemon_that_is_gone_steers_nobody_at_once() {
 }
 
 #[test]
-fn clients_that_hold_the_control_socket_keep_nothing_from_being_learned() {
+fn clients_holding_the_control_socket_do_not_stop_learning() {
     let lab = Lab::new();
     let pilot = lab.pilot(ONLY_BBR);
     let held: Vec<UnixStream> = (0..8)
@@ -208,7 +210,7 @@ fn clients_that_hold_the_control_socket_keep_nothing_from_being_learned() {
 }
 
 #[test]
-fn what_was_learned_survives_a_restart_and_a_time_with_the_other_learner() {
+fn state_survives_a_restart_and_a_learner_switch() {
     let lab = Lab::new();
     let pilot = lab.pilot(RENO_OR_BBR);
     lab.upload(FAR, 6, 300_000);
@@ -262,7 +264,7 @@ fn other_algorithms_begin_anew_and_say_so() {
 }
 
 #[test]
-fn costs_of_an_older_version_are_set_aside_with_one_line() {
+fn costs_of_an_older_version_are_set_aside() {
     let lab = Lab::new();
     let mut path = stored_path("10.77.0.2", now_unix_s());
     path["algorithms"] = json!([{"name": "reno", "samples": 2, "chosen": 2, "cost": 7}]);
@@ -283,7 +285,7 @@ fn costs_of_an_older_version_are_set_aside_with_one_line() {
 }
 
 #[test]
-fn a_take_over_keeps_what_was_learned_and_goes_on() {
+fn a_take_over_keeps_the_learned_state() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let pilot = lab.pilot(ONLY_BBR);
@@ -323,7 +325,7 @@ fn a_take_over_keeps_what_was_learned_and_goes_on() {
 }
 
 #[test]
-fn fifty_thousand_ends_at_once_find_room_and_are_learned_from() {
+fn fifty_thousand_simultaneous_ends_are_all_learned() {
     let lab = Lab::new();
     let pilot = lab.pilot(RENO_OR_BBR);
     let peers = Peers {
@@ -343,7 +345,7 @@ fn fifty_thousand_ends_at_once_find_room_and_are_learned_from() {
 }
 
 #[test]
-fn a_table_of_paths_takes_memory_only_if_something_uses_it() {
+fn an_unused_table_of_paths_takes_no_memory() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let million = |text: &str| format!("paths_max = 1000000\n{text}");
@@ -429,7 +431,7 @@ fn what_the_application_chose_meanwhile_teaches_nothing() {
 }
 
 #[test]
-fn what_was_learned_goes_to_another_host_and_back_only_while_no_daemon_runs() {
+fn state_is_exchanged_only_while_no_daemon_runs() {
     let (lab, other) = (Lab::new(), Lab::new());
     let pilot = lab.pilot(RENO_OR_BBR);
     lab.upload(FAR, 6, 300_000);

@@ -6,7 +6,7 @@
 use std::{fs, net::Ipv4Addr};
 
 use tcpilot_abi::{TP_CLASS_ACCEPTED, TP_LEVEL_GROUP, TP_LEVEL_PATH};
-use tcpilot_core::rows::{Entries, Place};
+use tcpilot_core::choice_dist::{Entries, Place};
 use tcpilot_kernel::{Pilot, own_netns_cookie};
 use tcpilot_tests::{FAR, Lab, NEAR, Netns, in_netns};
 
@@ -17,8 +17,8 @@ const ROUNDS: usize = 3;
 const LOADS: usize = 3;
 
 /// Nanoseconds of the programs for each pair of ends: the least of several loads, since each draws the keys of
-/// its hashes anew and two rows may fall into one bucket. For each load it is the median of its rounds, since a
-/// timer that fires while a program runs is counted with it.
+/// its hashes anew and two choice distributions may fall into one bucket. For each load it is the median of its
+/// rounds, since a timer that fires while a program runs is counted with it.
 fn cost(lab: &Lab, load: impl Fn() -> Pilot) -> u64 {
     let loads = [(); LOADS].map(|()| {
         let pilot = load();
@@ -48,7 +48,7 @@ fn place(netns: &Netns, remote: &str, accepted: u16) -> Place {
     }
 }
 
-fn with_rows(lab: &Lab, level: u32, entries: Entries) -> Learner {
+fn with_dists(lab: &Lab, level: u32, entries: Entries) -> Learner {
     let mut learner = Learner::new(lab, &config());
     for (netns, remote, accepted) in [(&lab.net.near, FAR, 0), (&lab.net.far, NEAR, 1)] {
         learner.put(level, &place(netns, remote, accepted), entries, 1);
@@ -61,12 +61,20 @@ fn a_connection_costs_no_more_than_its_bound() {
     fs::write("/proc/sys/kernel/bpf_stats_enabled", "1").unwrap();
     let lab = Lab::new();
     let _server = lab.serve_in_cgroup(5300);
-    let drawn = |level, entries| cost(&lab, || with_rows(&lab, level, entries).pilot);
+    let drawn = |level, entries| cost(&lab, || with_dists(&lab, level, entries).pilot);
     let none = cost(&lab, || Learner::new(&lab, &config()).pilot);
     let found = [
-        ("no row", none, 3030),
-        ("row of the path", drawn(TP_LEVEL_PATH, ALL_RENO), 3650),
-        ("row of the group", drawn(TP_LEVEL_GROUP, ALL_RENO), 3650),
+        ("no choice distribution", none, 3030),
+        (
+            "choice distribution of the path",
+            drawn(TP_LEVEL_PATH, ALL_RENO),
+            3650,
+        ),
+        (
+            "choice distribution of the group",
+            drawn(TP_LEVEL_GROUP, ALL_RENO),
+            3650,
+        ),
         ("another algorithm", drawn(TP_LEVEL_PATH, ALL_BBR), 4980),
     ];
     for (what, ns, _) in &found {

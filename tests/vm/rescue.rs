@@ -1,7 +1,7 @@
 //! The rescue with the learner in the daemon, with netem's losses.
 
 use tcpilot_abi::{TP_LEVEL_GLOBAL, TP_RECORD_RESCUED, TP_RECORD_SAMPLE, TP_WITHHELD_ALREADY};
-use tcpilot_core::rows::{Entries, Place};
+use tcpilot_core::choice_dist::{Entries, Place};
 use tcpilot_tests::{FAR, Lab, Sink};
 
 use crate::{
@@ -9,8 +9,8 @@ use crate::{
     learner::{ALL_BBR, ALL_RENO, BBR, Learner, RENO, config, name},
 };
 
-/// Uploads two megabytes on a connection that this row chose for.
-fn upload(lab: &Lab, row: Entries) -> Learner {
+/// Uploads two megabytes on a connection that this choice distribution chose for.
+fn upload(lab: &Lab, dist: Entries) -> Learner {
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut config = config();
     config.policy[0].rescue = 1;
@@ -18,11 +18,11 @@ fn upload(lab: &Lab, row: Entries) -> Learner {
     config.rescue_arm = BBR;
     config.rescue_retry_s = 600;
     let mut learner = Learner::new(lab, &config);
-    learner.put(TP_LEVEL_GLOBAL, &Place::default(), row, 1);
+    learner.put(TP_LEVEL_GLOBAL, &Place::default(), dist, 1);
     let mut application = lab.actor();
     application.tell(&format!("connect {FAR}:5300"));
     for _ in 0..8 {
-        learner.ends.heartbeat.beat();
+        learner.ends.heartbeat.renew();
         application.tell("send 500000");
     }
     application.tell("close");

@@ -63,7 +63,7 @@ TP_INLINE int tp_in_slow_start(const struct tp_cwnd *w)
 
 /*
  * RFC 5681, section 3.1: a packet for each packet acknowledged, until ssthresh.
- * Returns the packets that are left for congestion avoidance.
+ * Returns the packets left for congestion avoidance.
  */
 TP_INLINE __u32 tp_slow_start(struct tp_cwnd *w, __u32 acked)
 {
@@ -98,7 +98,7 @@ TP_INLINE void tp_increase(struct tp_cwnd *w, __u32 per, __u32 acked)
 /*
  * A packet for each `per` parts; the rest is kept in `credit`, whose unit is the
  * algorithm's own.  In a window of 100,000 packets an acknowledgement is worth less
- * than any fixed part of a packet, so a remainder that was dropped would stop growth.
+ * than any fixed part of a packet, so dropping a remainder would stop growth.
  */
 TP_INLINE void tp_add_parts(struct tp_cwnd *w, __u64 parts, __u64 per)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ecn.h - the fraction of packets that were marked, a round at a time, smoothed:
+ * ecn.h - the fraction of packets marked, a round at a time, smoothed:
  * alpha of DCTCP (RFC 8257, section 3.3), and of those built upon it.
  */
 #ifndef TCPILOT_ECN_H

@@ -55,7 +55,7 @@ TP_INLINE int tp_rtt_known(const struct tp_rtt *r)
 }
 
 /*
- * Of a window, the packets that wait in queues: what was sent, less what the
+ * The packets of a window waiting in queues: what was sent, less what the
  * empty path holds, (cwnd/base - cwnd/rtt) * base (Brakmo, Peterson 1995,
  * section III.B).
  */

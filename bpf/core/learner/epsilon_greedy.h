@@ -6,7 +6,7 @@
  * The learner is that of bpftune's tcp_conn tuner as its manual page and article
  * describe it, see docs/understand/algorithms.md.  This file departs from them if they
  * are known to go wrong, and says so.  bpf/pilot/greedy.h calls it at a connection's end:
- * first epsilon_greedy_end(), then epsilon_greedy_row() for the shares of the next ones.
+ * first epsilon_greedy_end(), then epsilon_greedy_choice_dist() for the shares of the next ones.
  */
 #ifndef TCPILOT_CORE_LEARNER_EPSILON_GREEDY_H
 #define TCPILOT_CORE_LEARNER_EPSILON_GREEDY_H
@@ -22,14 +22,14 @@ struct tp_end {
 	__u64 window_ns;  /* length of the windows */
 	__u64 now_ns;	  /* coarse */
 	__u32 min_rtt_us; /* 0: none */
-	__u32 eligible;	  /* arms that it could have had, as bits */
+	__u32 eligible;	  /* the arms it could have had, as bits */
 	__u8 arm;	  /* TP_NO_ARM: it says nothing about any */
 	__u8 is_judged;	  /* it is large enough, or failed */
 	__u8 failed;	  /* it timed out, or was rescued from its arm */
 	__u8 excused;	  /* its rate is not its arm's work */
 	__u8 favourite;	  /* it got its arm by a share above one half */
 	__u8 pad;
-	__u16 weight; /* number of ends that it stands for: 1 if it is judged */
+	__u16 weight; /* number of ends represented: 1 if it is judged */
 };
 
 /* cost += (sample - cost) / 2^shift; the first sample is taken whole.  The count shows
@@ -105,14 +105,14 @@ TP_INLINE __u32 epsilon_greedy_best(const struct tp_learner_config *cfg, const s
 }
 
 /*
- * Writes the entries of the path's row: epsilon over all eligible arms, the rest over the
- * best ones.  Says whether the path has a row: it has none while too few connections were
- * judged, or nothing is known.  An entry is the sum of all shares up to its arm, in parts
- * of 0xffff, so that those behind the last arm with a share are 0xffff.  Shares have a common
- * denominator, so that no entry is rounded twice.
+ * Writes the entries of the path's choice distribution: epsilon over all eligible arms, the rest
+ * over the best ones.  Says whether the path has a distribution: it has none while too few
+ * connections were judged, or nothing is known.  An entry is the sum of all shares up to its arm,
+ * in parts of 0xffff, so that those behind the last arm with a share are 0xffff.  Shares have a
+ * common denominator, so that no entry is rounded twice.
  */
-TP_INLINE int epsilon_greedy_row(const struct tp_learner_config *cfg, const struct tp_costs *mem,
-				 __u16 upto[TP_MAX_ARMS])
+TP_INLINE int epsilon_greedy_choice_dist(const struct tp_learner_config *cfg,
+					 const struct tp_costs *mem, __u16 upto[TP_MAX_ARMS])
 {
 	__u32 best = epsilon_greedy_best(cfg, mem);
 	__u64 all = tp_bits(mem->eligible), among = tp_bits(best);
@@ -191,7 +191,7 @@ TP_INLINE int epsilon_greedy_charge(const struct tp_learner_config *cfg, struct 
 
 /* A connection has ended, or leaves its arm; says whether its arm was charged.  Only one CPU may
  * call this at a time for a path.  A connection without a round trip was never answered.  Before
- * the path's first row no arm is on trial, so none is unpaid. */
+ * the path's first choice distribution no arm is on trial, so none is unpaid. */
 TP_INLINE int epsilon_greedy_end(const struct tp_learner_config *cfg, struct tp_costs *mem,
 				 const struct tp_end *e)
 {

@@ -129,7 +129,7 @@ TP_INLINE __u32 tp_window_shown(__u32 ssthresh_packets, __u32 cwnd_packets, __u3
 }
 
 /* used: the path's count of connections, modulo 2^16, when one last needed the
- * tuning.  Once in 2^16 that seems to be lately although it is not, which does no harm. */
+ * tuning.  Once in 2^16 an old use looks recent; this does no harm. */
 TP_INLINE int tp_is_unused(__u16 used, __u64 connections)
 {
 	return (__u16)(connections - used) >= TP_UNUSED_RUN;

@@ -37,8 +37,8 @@ static __always_inline void count_group(struct tp_tuned *t, const struct tp_coho
 	g->lost_packets += s->lost_packets;
 }
 
-/* The guard compares connections that have a tuning with connections that would have
- * it, but from which it is withheld.  windowed: the initial window was tuned. */
+/* The guard compares connections with a tuning to eligible ones without
+ * it.  windowed: the initial window was tuned. */
 static __always_inline void compare(const struct tcp_sock *tp, const struct bpf_tcp_sock *ts,
 				    const struct tuning *t, __u32 tunings, int windowed, __u32 late)
 {
@@ -122,7 +122,7 @@ static __always_inline void note_uses(const struct bpf_tcp_sock *ts, struct tp_p
 	__u16 number = (__u16)path->connections;
 
 	if (cfg.tunes & 1 << TP_TUNE_RTO &&
-	    ts->total_retrans) /* perhaps of a SYN: no event reports that */
+	    ts->total_retrans) /* perhaps of a SYN: no event reports it */
 		note_loss();
 	if (cfg.tunes & 1 << TP_TUNE_IW && ts->data_segs_out > TP_FIRST_WINDOW) {
 		path->used[TP_USE_WINDOW] = number;
@@ -139,7 +139,7 @@ static __always_inline void note_uses(const struct bpf_tcp_sock *ts, struct tp_p
 	}
 }
 
-/* Guesses the kind of network that the path crosses, again now and then. */
+/* Guesses the path's kind of network, again now and then. */
 static __always_inline void infer_net(const struct tcp_sock *tp, const struct tp_path *path,
 				      struct tp_tuned *t)
 {
@@ -156,7 +156,7 @@ static __always_inline void infer_net(const struct tcp_sock *tp, const struct tp
 	t->net_why = found.why;
 }
 
-/* The tunings that this connection can be compared for. */
+/* The tunings for which this connection can be compared. */
 static __always_inline __u32 to_compare(const struct bpf_tcp_sock *ts, const struct tp_path *path,
 					const struct tp_tuning *g)
 {

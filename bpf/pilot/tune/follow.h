@@ -15,7 +15,7 @@
 #include "table.h"
 #include "tuning.h"
 
-/* The first loss of a window that is not validated yet. */
+/* The first loss of an unvalidated window. */
 static __always_inline void retreat(const struct visit *v, struct tp_conn *conn, struct tp_tuned *t)
 {
 	__u64 now_ns = bpf_ktime_get_coarse_ns();
@@ -66,7 +66,7 @@ static __always_inline void suspect_policer(const struct visit *v, const struct 
 	p->paced = 1;
 }
 
-/* The path of a connection that is under way, if it may be tuned. */
+/* The path of an open connection, if it may be tuned. */
 static __always_inline void find_tuned(struct visit *v)
 {
 	identify(v);

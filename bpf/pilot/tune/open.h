@@ -4,7 +4,7 @@
  * callback per round trip if something has to be undone, and judged at its end.
  *
  * The initial window (RFC 9959's words in enum tp_phase): it goes out over half
- * a round trip, by a bound on the pacing rate that is lifted with the first
+ * a round trip, by a bound on the pacing rate lifted with the first
  * acknowledgement.  A loss before all of it is acknowledged is a retreat: the window is
  * clamped to half of the packets that arrived until the loss is repaired, and the path's
  * brake halves the windows of later connections.
@@ -122,7 +122,7 @@ static __always_inline void tune_opened(const struct visit *v, const struct tuni
 /*
  * A function of its own, as in syn.h, follow.h and end.h: the verifier checks it once
  * and not for each way to it.  A struct argument of a function cannot hold kernel
- * pointers, so this one begins its visit anew, with the policy and the slot that were found.
+ * pointers, so this one begins its visit again, with the policy and the slot found.
  */
 __noinline int tune_established(hands_t *hands, __u32 slot, __u32 policy, __u32 flags)
 {
@@ -139,7 +139,7 @@ __noinline int tune_established(hands_t *hands, __u32 slot, __u32 policy, __u32 
 	return 0;
 }
 
-/* Whether something has to be set on a connection that is established now. */
+/* Whether something has to be set at this establishment. */
 static __always_inline int has_to_tune(const struct visit *v)
 {
 	__u32 asks = cfg.tunes & TUNES_ESTABLISHED & ~v->path->skips;

@@ -35,7 +35,7 @@ static __always_inline __u32 weight_of_small(const struct visit *v, const struct
 	return tp_is_sampled(v->sk->src_port, v->sk->dst_port) ? 4 : 0;
 }
 
-/* With the path's busy flag held.  weight: the ends that this one stands for. */
+/* With the path's busy flag held.  weight: the number of ends represented. */
 static __always_inline void learn_exclusively(const struct visit *v, const struct tp_conn *conn,
 					      const struct tp_sample *s, __u32 weight)
 {
@@ -105,7 +105,7 @@ static __always_inline void keep_rate(const struct visit *v, const struct tp_con
 	release(&v->path->busy);
 }
 
-/* to: the state that the connection goes to, CLOSE or one that sends a FIN. */
+/* to: the connection's new state, CLOSE or one with a FIN. */
 static __always_inline void closed(struct visit *v, __u32 to)
 {
 	struct tp_conn *conn = 0;

@@ -24,7 +24,7 @@
 /* Checks since something was set last, at each of the two events of a SYN. */
 __u32 idle_looks[2];
 
-/* A request's policy, by rules that need no socket. */
+/* A request's policy, by rules without sockets. */
 static __always_inline void identify_request(struct visit *v, const struct syn *s)
 {
 	struct subject m = {.local_port = s->local_port, .remote_port = s->remote_port};
@@ -92,7 +92,7 @@ static __always_inline int syn_window(const struct visit *v, const struct tuning
 	return 1;
 }
 
-/* Whether a path's figures count: only if it was used lately. */
+/* Whether a path's figures count: only if it was used recently. */
 static __always_inline int is_fresh(const struct tp_path *path)
 {
 	return path->connections >= 3 && path->srtt_us &&
@@ -101,8 +101,8 @@ static __always_inline int is_fresh(const struct tp_path *path)
 
 #define IDLE_LOOKS 256
 
-/* After many checks that set nothing there are no more, until a connection's end shows
- * that there is something to set. */
+/* After many checks without effect there are no more, until a connection's end shows
+ * the need. */
 static __always_inline void looked(__u32 tune, __u32 *idle, int was_set)
 {
 	if (was_set) {

@@ -81,7 +81,7 @@ static __always_inline struct tp_path *find_path(const struct tp_path_key *key, 
 	return path_in(bucket, way);
 }
 
-/* The path of a slot that was found before; 0: there is no such slot. */
+/* The path of a slot found before; 0: there is no such slot. */
 static __always_inline struct tp_path *path_at(__u32 slot)
 {
 	__u32 index = slot / TP_WAYS;

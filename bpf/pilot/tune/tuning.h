@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * tuning.h - the tunings of a connection: which are on, and functions that several
- * of its moments share.  syn.h sets tunings before a connection is established,
+ * tuning.h - the tunings of a connection: those in force, and functions shared by
+ * several of its moments.  syn.h sets tunings before a connection is established,
  * open.h when it is, follow.h undoes them in time, end.h judges them.
  */
 #ifndef TCPILOT_PILOT_TUNE_TUNING_H
@@ -13,13 +13,13 @@
 #include "../socket.h"
 #include "../state.h"
 
-/* Tunings that are set once a connection is established. */
+/* Tunings to set once a connection is established. */
 #define TUNES_ESTABLISHED                                                                          \
 	(1 << TP_TUNE_IW | 1 << TP_TUNE_RTO | 1 << TP_TUNE_QUICK_ACK | 1 << TP_TUNE_RATE_LIMIT)
 #define TUNES_MET_LOWERED (1 << TP_TUNE_COUNT) /* some path's receive window is lowered */
 
-/* Tunings for which SYNs are checked: some path has them on, and lately had
- * something to set.  For the RTO: a packet was lost lately. */
+/* Tunings for which SYNs are checked: some path has them on, and recently
+ * had something to set.  For the RTO: a packet was lost recently. */
 __u32 tunes_met;
 
 /* A connection's tunings: its path's state, the settings there, and the tunings
@@ -127,8 +127,8 @@ static __always_inline int is_lossy_time(void)
 	return 0;
 }
 
-/* Whether the tunings need not learn from a small connection: lately none was of
- * use on its path, and it is not one in 64. */
+/* Whether the tunings need not learn from a small connection: none was recently
+ * of use on its path, and it is not one in 64. */
 static __always_inline int is_quiet(const struct tp_path *path)
 {
 	__u32 asks = cfg.tunes & (TUNES_ESTABLISHED | 1 << TP_TUNE_RWND) & ~path->skips;
@@ -144,7 +144,7 @@ static __always_inline void count_set(struct tp_tuned *t, __u32 tune)
 	__sync_fetch_and_add(&t->set[tp_within(tune, TP_TUNES)], 1);
 }
 
-/* The halves of a maximum of this path that have not expired. */
+/* The unexpired halves of a maximum of this path. */
 static __always_inline __u32 window_now(const struct tp_tuned *t, const struct tp_window32 *w,
 					__u64 now_ns)
 {

@@ -16,8 +16,8 @@ pub enum Why {
     Loopback = crate::TP_WHY_LOOPBACK as u8,
     Excluded = crate::TP_WHY_EXCLUDED as u8,
     Drawn = crate::TP_WHY_DRAWN as u8,
-    NoRow = crate::TP_WHY_NO_ROW as u8,
-    Void = crate::TP_WHY_VOID as u8,
+    NoChoiceDist = crate::TP_WHY_NO_CHOICE_DIST as u8,
+    Stale = crate::TP_WHY_STALE as u8,
     HeldOut = crate::TP_WHY_HELD_OUT as u8,
     Undone = crate::TP_WHY_UNDONE as u8,
     Moved = crate::TP_WHY_MOVED as u8,
@@ -37,8 +37,8 @@ impl Why {
         Why::Loopback,
         Why::Excluded,
         Why::Drawn,
-        Why::NoRow,
-        Why::Void,
+        Why::NoChoiceDist,
+        Why::Stale,
         Why::HeldOut,
         Why::Undone,
         Why::Moved,
@@ -66,8 +66,8 @@ impl Why {
             Why::Loopback => "loopback",
             Why::Excluded => "excluded",
             Why::Drawn => "drawn",
-            Why::NoRow => "nothing-known",
-            Why::Void => "daemon-silent",
+            Why::NoChoiceDist => "nothing-known",
+            Why::Stale => "daemon-silent",
             Why::HeldOut => "held-out",
             Why::Undone => "rescue-undone",
             Why::Moved => "moved",
@@ -92,13 +92,13 @@ impl Why {
             Why::Loopback => "loopback is left alone unless manage_loopback is set",
             Why::Excluded => "a policy says to leave it alone",
             Why::Drawn => "drawn by what is known of the path, or of its neighbours",
-            Why::NoRow => {
+            Why::NoChoiceDist => {
                 "nothing is known yet of the path or its neighbours: the kernel's default stays"
             }
             Why::HeldOut => {
                 "held out, to compare the others with, or because steering did harm: the kernel's default stays"
             }
-            Why::Void => {
+            Why::Stale => {
                 "the daemon has not shown for ten seconds that it is alive: the kernel's default stays"
             }
         }
@@ -132,9 +132,9 @@ pub enum Trouble {
 pub enum Withheld {
     Policy = crate::TP_WITHHELD_POLICY as u8,
     Already = crate::TP_WITHHELD_ALREADY as u8,
-    Row = crate::TP_WITHHELD_ROW as u8,
+    ChoiceDist = crate::TP_WITHHELD_CHOICE_DIST as u8,
     Failed = crate::TP_WITHHELD_FAILED as u8,
-    Void = crate::TP_WITHHELD_VOID as u8,
+    Stale = crate::TP_WITHHELD_STALE as u8,
 }
 
 impl Withheld {
@@ -142,9 +142,9 @@ impl Withheld {
     pub const ALL: [Withheld; crate::TP_WITHHELD_COUNT as usize] = [
         Withheld::Policy,
         Withheld::Already,
-        Withheld::Row,
+        Withheld::ChoiceDist,
         Withheld::Failed,
-        Withheld::Void,
+        Withheld::Stale,
     ];
 
     /// One word, for JSON.
@@ -152,9 +152,9 @@ impl Withheld {
         match self {
             Withheld::Policy => "policy",
             Withheld::Already => "already",
-            Withheld::Row => "known-to-be-worse",
+            Withheld::ChoiceDist => "known-to-be-worse",
             Withheld::Failed => "did-not-help-before",
-            Withheld::Void => "daemon-silent",
+            Withheld::Stale => "daemon-silent",
         }
     }
 
@@ -163,9 +163,9 @@ impl Withheld {
         match self {
             Withheld::Policy => "their policy or their application has chosen otherwise",
             Withheld::Already => "they have the rescue's algorithm",
-            Withheld::Row => "it is known to be worse there",
+            Withheld::ChoiceDist => "it is known to be worse there",
             Withheld::Failed => "the last rescue there did not help",
-            Withheld::Void => "the daemon was silent",
+            Withheld::Stale => "the daemon was silent",
         }
     }
 }

@@ -62,7 +62,7 @@ impl Config {
             ssthresh_floor_packets: self.ssthresh.floor_packets,
             min_flow_bytes: self.learner.least_bytes(),
             sample_bytes: self.learner.estimates.sample_bytes,
-            rows: self.rows(),
+            choice_dists: self.choice_dists(),
             arms: arms.len() as u8,
             policies: (RESERVED + self.policy_names().len()).min(TP_MAX_POLICIES as usize) as u8,
             rules: rules.len() as u8,
@@ -97,10 +97,11 @@ impl Config {
         config
     }
 
-    /// The number of rows; the loader makes room for twice as many. With thompson each path has a row, and half as
-    /// many more are enough for the groups, sites and classes of most hosts. If no more than half of the places are
-    /// in use, hardly any row finds its bucket full. epsilon-greedy has a row for each path and nothing above.
-    fn rows(&self) -> u32 {
+    /// The number of choice distributions; the loader makes room for twice as many. With thompson each path has a
+    /// distribution, and half as many more are enough for the groups, sites and classes of most hosts. If no more
+    /// than half of the places are in use, hardly any distribution finds its bucket full. epsilon-greedy has a
+    /// distribution for each path and nothing above.
+    fn choice_dists(&self) -> u32 {
         match self.learner.common.kind {
             LearnerKind::THOMPSON => self.paths_max.saturating_add(self.paths_max / 2),
             _ => self.paths_max.div_ceil(2),

@@ -2,7 +2,7 @@
 
 use tcpilot_abi::{TP_MAX_ARMS, tp_costs, tp_learner_config};
 
-use crate::{epsilon_greedy as c, rows::Entries};
+use crate::{choice_dist::Entries, epsilon_greedy as c};
 
 /// The end of a connection: rate in bytes per second, times in ns and µs.
 pub use crate::epsilon_greedy::tp_end as End;
@@ -10,12 +10,12 @@ pub use crate::epsilon_greedy::tp_end as End;
 /// Number of arms that a path has room for.
 pub const MAX_ARMS: usize = TP_MAX_ARMS as usize;
 
-/// `epsilon_greedy_row`: the entries of the path's row; `None` while the default stays.
-pub fn row(cfg: &tp_learner_config, costs: &tp_costs) -> Option<Entries> {
+/// `epsilon_greedy_choice_dist`: the entries of the path's choice distribution; `None` while the default stays.
+pub fn choice_dist(cfg: &tp_learner_config, costs: &tp_costs) -> Option<Entries> {
     let mut upto = Entries::default();
-    // SAFETY: all point to whole structures, and the row has an entry for each arm.
-    let has_row = unsafe { c::epsilon_greedy_row(cfg, costs, upto.as_mut_ptr()) != 0 };
-    has_row.then_some(upto)
+    // SAFETY: all point to whole structures, and the choice distribution has an entry for each arm.
+    let has_dist = unsafe { c::epsilon_greedy_choice_dist(cfg, costs, upto.as_mut_ptr()) != 0 };
+    has_dist.then_some(upto)
 }
 
 /// `epsilon_greedy_end`: a connection has ended, or leaves its arm. Returns whether its arm was charged.

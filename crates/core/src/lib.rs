@@ -5,11 +5,11 @@
 //! in `tests/`. The functions are pure: without I/O and clock, they depend only on their arguments. Only
 //! [`coupled`] keeps state, that of a connection.
 
+pub mod choice_dist;
 pub mod coupled;
 pub mod learner;
 pub mod model;
 pub mod prefix;
-pub mod rows;
 pub mod watch;
 pub mod windows;
 

@@ -1,12 +1,12 @@
-//! The row that epsilon-greedy writes: which arm new connections get.
+//! The choice distribution that epsilon-greedy writes: which arm new connections get.
 
 mod common;
 
 use common::{assert_shares, end_of, greedy, path_of, settings, shares, shares_of};
 use proptest::prelude::*;
 use tcpilot_abi::{TP_NO_ARM, tp_arm, tp_costs, tp_learner_config};
+use tcpilot_core::choice_dist::{Entries, even_shares};
 use tcpilot_core::learner::{self, End, MAX_ARMS};
-use tcpilot_core::rows::{Entries, even_shares};
 
 const NO_ARM: u8 = TP_NO_ARM as u8;
 
@@ -56,9 +56,9 @@ fn ties_share_evenly() {
 fn few_instances_leave_the_kernels_default() {
     let mut path = path_of(&[5, 1, 9, 7]);
     path.instances = 2;
-    assert_eq!(learner::row(&settings(), &path), None);
+    assert_eq!(learner::choice_dist(&settings(), &path), None);
     path.instances = 3;
-    assert_ne!(learner::row(&settings(), &path), None);
+    assert_ne!(learner::choice_dist(&settings(), &path), None);
 }
 
 #[test]
@@ -98,14 +98,14 @@ fn without_any_evidence_the_default_stays() {
         ..Default::default()
     };
     path.arms.fill(unpaid(3));
-    assert_eq!(learner::row(&settings(), &path), None);
+    assert_eq!(learner::choice_dist(&settings(), &path), None);
 }
 
 #[test]
 fn without_an_eligible_arm_the_default_stays() {
     let mut path = path_of(&[5, 1]);
     path.eligible = 0;
-    assert_eq!(learner::row(&settings(), &path), None);
+    assert_eq!(learner::choice_dist(&settings(), &path), None);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn the_last_connection_says_which_arms_are_eligible() {
 }
 
 #[test]
-fn a_charge_changes_the_next_row() {
+fn a_charge_changes_the_next_distribution() {
     let mut path = path_of(&[500_000, 400_000]);
     assert_only(&greedy(), &path, &[1]);
     let slow = End {
@@ -185,7 +185,7 @@ fn small_connections_of_an_arm_are_unpaid() {
 }
 
 #[test]
-fn no_arm_is_unpaid_before_the_first_row() {
+fn no_arm_is_unpaid_before_the_first_distribution() {
     let mut path = path_with_rate();
     path.instances = 0;
     for unpaid in [0, 0, 0, 1] {
@@ -264,15 +264,15 @@ fn reference(cfg: &tp_learner_config, path: &tp_costs) -> Option<[f64; MAX_ARMS]
 }
 
 /// Entries never fall, and are 0xffff from the last arm with a share on.
-fn assert_is_row(row: &Entries, arms: u32) {
-    assert!(row.is_sorted(), "{row:?}");
+fn assert_is_dist(dist: &Entries, arms: u32) {
+    assert!(dist.is_sorted(), "{dist:?}");
     let last = 31 - arms.leading_zeros();
     assert!(
-        row[last as usize..].iter().all(|upto| *upto == 0xffff),
-        "{row:?}"
+        dist[last as usize..].iter().all(|upto| *upto == 0xffff),
+        "{dist:?}"
     );
-    let none_before = row.iter().take(arms.trailing_zeros() as usize);
-    assert!(none_before.into_iter().all(|upto| *upto == 0), "{row:?}");
+    let none_before = dist.iter().take(arms.trailing_zeros() as usize);
+    assert!(none_before.into_iter().all(|upto| *upto == 0), "{dist:?}");
 }
 
 fn any_arm() -> impl Strategy<Value = tp_arm> {
@@ -289,28 +289,28 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn a_row_has_the_exact_shares(
+    fn a_distribution_has_the_exact_shares(
         arms in prop::array::uniform8(any_arm()), instances in 0u32..8,
         eligible: u8, epsilon in prop_oneof![0u32..40, any::<u32>()],
     ) {
         let cfg = tp_learner_config { epsilon, ..settings() };
         let path = tp_costs { instances, arms, eligible: eligible.into(), ..Default::default() };
-        let (row, expected) = (learner::row(&cfg, &path), reference(&cfg, &path));
-        prop_assert_eq!(row.is_some(), expected.is_some());
-        if let (Some(row), Some(expected)) = (row, expected) {
+        let (dist, expected) = (learner::choice_dist(&cfg, &path), reference(&cfg, &path));
+        prop_assert_eq!(dist.is_some(), expected.is_some());
+        if let (Some(dist), Some(expected)) = (dist, expected) {
             let shares = expected.map(|share| (share > 0.0).into());
             let with_share = (0..).zip(shares).fold(0, |mask, (arm, is): (u32, u32)| mask | is << arm);
-            assert_is_row(&row, with_share);
-            assert_shares(&shares_of(&row), &expected);
+            assert_is_dist(&dist, with_share);
+            assert_shares(&shares_of(&dist), &expected);
         }
     }
 
     #[test]
     fn even_shares_are_even(arms in 1u32..256) {
-        let row = even_shares(arms);
-        assert_is_row(&row, arms);
+        let dist = even_shares(arms);
+        assert_is_dist(&dist, arms);
         let share = 1.0 / f64::from(arms.count_ones());
         let expected: [f64; MAX_ARMS] = std::array::from_fn(|arm| f64::from(arms >> arm & 1) * share);
-        assert_shares(&shares_of(&row), &expected);
+        assert_shares(&shares_of(&dist), &expected);
     }
 }

@@ -24,9 +24,9 @@ pub mod watch;
 pub use error::Error;
 pub use lock::try_lock;
 pub use pilot::{
-    CELLS, Cells, Costs, Descriptors, Ends, Entries, Heartbeat, Keys, LearnerDescriptors,
-    LearnerKeys, Legacy, Live, MOVES, Move, Openings, Pilot, Put, Records, RowSecrets, Rows,
-    RunStats, Sampler, Tally, check_free,
+    ASSIGNMENT_BUCKETS, AssignmentBuckets, ChoiceDists, ConnStarts, Costs, Descriptors, Ends,
+    Entries, Heartbeat, Keys, LearnerDescriptors, LearnerKeys, Legacy, Live, MOVES, Move,
+    NodeSecrets, Pilot, Put, Records, RunStats, Sampler, Tally, check_free,
 };
 pub use process::{become_program, inherited, take_signals, try_program};
 pub use socket::{AlgorithmSource, load_algorithm, netns_cookie, own_netns_cookie};

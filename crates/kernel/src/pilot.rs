@@ -1,15 +1,15 @@
 //! The pilot's programs and maps: loaded, attached to a cgroup, read and written.
 
-mod cells;
+mod assignment_buckets;
+mod choice_dists;
 mod clocks;
+mod conn_starts;
 mod costs;
 mod counters;
 mod ends;
 mod iterate;
 mod legacy;
-mod openings;
 mod records;
-mod rows;
 mod sampler;
 mod steered;
 mod tally;
@@ -41,13 +41,13 @@ use crate::{
 };
 
 skeleton_module!("sockops.skel.rs");
-pub use cells::{CELLS, Cells};
+pub use assignment_buckets::{ASSIGNMENT_BUCKETS, AssignmentBuckets};
+pub use choice_dists::{ChoiceDists, Entries, NodeSecrets, Put};
+pub use conn_starts::{ConnStarts, Live};
 pub use costs::Costs;
 pub use ends::{Ends, LearnerDescriptors, LearnerKeys};
 pub use legacy::{Descriptors, Keys, Legacy};
-pub use openings::{Live, Openings};
 pub use records::{Heartbeat, Records};
-pub use rows::{Entries, Put, RowSecrets, Rows};
 pub use sampler::{MOVES, Move, Sampler};
 use skeleton::{OpenSockopsSkel, SockopsSkel, SockopsSkelBuilder};
 use steered::is_steered;
@@ -102,9 +102,9 @@ impl Pilot {
         keys.tabled |= config.tunes != 0;
         let learns_here = config.learner.kind == TP_LEARNER_EPSILON_GREEDY;
         let config = tp_config {
-            row_buckets: learner.rows,
-            opening_buckets: learner.openings,
-            row_secrets: learner.secrets,
+            choice_dist_buckets: learner.choice_dists,
+            conn_start_buckets: learner.conn_starts,
+            node_secrets: learner.secrets,
             follows_fins: (config.tunes != 0 || learns_here).into(),
             policy: std::array::from_fn(|policy| with_tuned(config, policy)),
             buckets: keys.table(),

@@ -1,11 +1,11 @@
-//! The cost of a million paths: memory, the time per sample, and the time to go through all rows.
+//! The cost of a million paths: memory, the time per sample, and the time to go through all choice distributions.
 //!
 //!     cargo run --release -p tcpilot-learner --example million -- [arms] [paths] [paths per group] [sweeps]
 #![allow(clippy::unwrap_used, reason = "a measurement that fails says so")]
 
 use std::net::Ipv4Addr;
 
-use tcpilot_learner::draw::Row;
+use tcpilot_learner::draw::ChoiceDist;
 use tcpilot_learner::lineage::{Class, Lineage};
 use tcpilot_learner::regression::Features;
 use tcpilot_learner::reward::Worth;
@@ -89,20 +89,20 @@ fn main() {
         let start = spent_s();
         let mut sum = 0u64;
         let numbers: Vec<Option<u8>> = (0..arms as u8).map(Some).collect();
-        let rows = learner.publish(now_s, usize::MAX, |_, plan| {
-            let row = plan.and_then(|plan| Row::of(plan, &numbers));
-            sum += row.map_or(0, |row| u64::from(row.0[0]));
+        let dists = learner.publish(now_s, usize::MAX, |_, plan| {
+            let dist = plan.and_then(|plan| ChoiceDist::of(plan, &numbers));
+            sum += dist.map_or(0, |dist| u64::from(dist.0[0]));
         });
-        (rows, (spent_s() - start), sum)
+        (dists, (spent_s() - start), sum)
     };
     for _ in 1..given.get(3).copied().unwrap_or(1) {
         sweep(&mut learner);
     }
-    let (rows, sweep_s, sum) = sweep(&mut learner);
+    let (dists, sweep_s, sum) = sweep(&mut learner);
     let mut bytes = 0;
     let start = spent_s();
-    learner.save(true, |key, row| {
-        bytes += key.len() + row.map_or(0, <[u8]>::len);
+    learner.save(true, |key, dist| {
+        bytes += key.len() + dist.map_or(0, <[u8]>::len);
     });
     let save_s = spent_s() - start;
     println!(
@@ -110,7 +110,9 @@ fn main() {
         learner.path_count(),
         learner.node_count()
     );
-    println!("memory {memory:.0} MB, {observe_us:.2} us a sample with two rows published");
-    println!("sweep of {rows} rows {sweep_s:.2} s (check {sum})");
+    println!(
+        "memory {memory:.0} MB, {observe_us:.2} us a sample with two choice distributions published"
+    );
+    println!("sweep of {dists} choice distributions {sweep_s:.2} s (check {sum})");
     println!("save {:.0} MB in {save_s:.2} s", bytes as f64 / 1e6);
 }

@@ -3,8 +3,8 @@
 //! Connections of one path that overlap in time get the same arm. Otherwise the learner would compare
 //! arms that fight for one queue, and the greedier one would win although all lose by it (Spang et al.,
 //! IMC 2021). Because the number comes from a hash, the draw can be computed again at a connection's
-//! end, and nothing has to be stored for it. The BPF programs take arms from the same rows, but keep a
-//! path's draw in a table (bpf/pilot/shares.h).
+//! end, and nothing has to be stored for it. The BPF programs take arms from the same choice distributions, but keep
+//! a path's draw in a table (bpf/pilot/shares.h).
 
 use tcpilot_random::{STEP, mix};
 
@@ -13,11 +13,11 @@ use crate::choice::Plan;
 
 /// Shares as the kernel reads them: cumulative, 65535 for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row(pub [u16; MAX_ARMS]);
+pub struct ChoiceDist(pub [u16; MAX_ARMS]);
 
-impl Row {
-    /// The row of a plan, with the kernel's numbers of the arms. `numbers` has the kernel's number for
-    /// each arm, or `None` for an arm that cannot be used now. The default gets the share of that arm;
+impl ChoiceDist {
+    /// The choice distribution of a plan, with the kernel's numbers of the arms. `numbers` has the kernel's number
+    /// for each arm, or `None` for an arm that cannot be used now. The default gets the share of that arm;
     /// if the default cannot be used, all others get it in proportion. Returns `None` if no arm can be used.
     #[must_use]
     pub fn of(plan: &Plan, numbers: &[Option<u8>]) -> Option<Self> {
@@ -40,17 +40,17 @@ impl Row {
         Some(Self::new(&shares))
     }
 
-    /// The row of these shares. The remainder of the rounding goes to the last arm with a share.
+    /// The choice distribution of these shares. The remainder of the rounding goes to the last arm with a share.
     #[must_use]
     pub fn new(shares: &[f64; MAX_ARMS]) -> Self {
-        let mut row = [u16::MAX; MAX_ARMS];
+        let mut dist = [u16::MAX; MAX_ARMS];
         let mut sum = 0.0;
         let last = shares.iter().rposition(|share| *share > 0.0).unwrap_or(0);
-        for (cum, share) in row.iter_mut().zip(shares).take(last) {
+        for (cum, share) in dist.iter_mut().zip(shares).take(last) {
             sum += share;
             *cum = (sum * 65535.0).round().clamp(0.0, 65535.0) as u16;
         }
-        Self(row)
+        Self(dist)
     }
 
     /// The arm at a uniform number: the first with a cumulative share above it.
@@ -64,7 +64,7 @@ impl Row {
             .count()
     }
 
-    /// The probability that [`Row::arm`] gives `arm`.
+    /// The probability that [`Choice distribution::arm`] gives `arm`.
     #[must_use]
     pub fn probability(&self, arm: usize) -> f64 {
         let before = if arm == 0 { 0 } else { self.0[arm - 1] };
@@ -115,10 +115,10 @@ mod tests {
 
     #[test]
     fn an_arm_without_a_share_is_never_drawn() {
-        let row = Row::new(&[0.02, 0.0, 0.98, 0.0, 0.0, 0.0, 0.0, 0.0]);
-        assert!((0..=u16::MAX).all(|u| [0, 2].contains(&row.arm(u))));
+        let dist = ChoiceDist::new(&[0.02, 0.0, 0.98, 0.0, 0.0, 0.0, 0.0, 0.0]);
+        assert!((0..=u16::MAX).all(|u| [0, 2].contains(&dist.arm(u))));
         assert_eq!(
-            Row::new(&[1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]).arm(u16::MAX),
+            ChoiceDist::new(&[1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]).arm(u16::MAX),
             0
         );
     }
@@ -132,15 +132,15 @@ mod tests {
                 *share = weight / total;
             }
             shares[0] += 1.0 - shares.iter().sum::<f64>();
-            let row = Row::new(&shares);
+            let dist = ChoiceDist::new(&shares);
             let mut counts = [0u32; MAX_ARMS];
             for u in 0..=u16::MAX {
-                counts[row.arm(u)] += 1;
+                counts[dist.arm(u)] += 1;
             }
             for arm in 0..MAX_ARMS {
                 let drawn = f64::from(counts[arm]) / 65536.0;
                 prop_assert!((drawn - shares[arm]).abs() < 4e-5);
-                prop_assert!((row.probability(arm) - shares[arm]).abs() < 4e-5);
+                prop_assert!((dist.probability(arm) - shares[arm]).abs() < 4e-5);
             }
         }
     }

@@ -4,8 +4,9 @@
 //! pieces of knowledge can be added and subtracted, and may be singular: a path that used only one arm says
 //! nothing about the others.
 //!
-//! The number of contrasts is a constant of the types. A million beliefs are computed each time all rows are
-//! written, and their matrices should take no more memory, and their loops no more turns, than they need.
+//! The number of contrasts is a constant of the types. A million beliefs are computed each time all choice
+//! distributions are written, and their matrices should take no more memory, and their loops no more turns, than they
+//! need.
 
 use crate::linalg::{NotPositive, cholesky, forward, solve};
 

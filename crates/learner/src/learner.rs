@@ -2,7 +2,7 @@
 //!
 //! Each learner keeps the same estimates ([`Thompson`]): effects with their intervals, each path's
 //! experience, the changes that were found. They are saved, and people see them, whichever learner is in
-//! force. Learners differ in the shares that they make, and so in the rows that they write.
+//! force. Learners differ in the shares that they make, and so in the choice distributions that they write.
 //!
 //! To add one: a file beside `thompson.rs` with an implementation of [`Learner`], and its line in
 //! [`KINDS`]. The simulator knows it by that. The daemon needs its number in `bpf/abi/learner.h` too.
@@ -41,7 +41,7 @@ pub fn make(kind: &str, arms: usize, settings: Settings) -> Result<Box<dyn Learn
     known.map_or(Err(Unusable::Kind), |(_, make)| make(arms, settings))
 }
 
-/// A learner for one policy: it writes the rows by which connections choose their arms.
+/// A learner for one policy: it writes the choice distributions by which connections choose their arms.
 ///
 /// It does no I/O, and reads no clock: times are arguments in seconds. What is not given here, the
 /// estimates do, the same way for all learners.
@@ -84,25 +84,25 @@ pub trait Learner: Send {
         self.estimates_mut().count_connections(path, connections);
     }
 
-    /// Queues all rows, to fill an empty table.
+    /// Queues all choice distributions, to fill an empty table.
     fn publish_all(&mut self) {
         self.estimates_mut().publish_all();
     }
 
-    /// Gives the rows to write, at most `budget` of them, and those to remove (`None`). Paths with new
-    /// samples come first; call it again to go on. Returns the number of rows that it gave.
+    /// Gives the choice distributions to write, at most `budget` of them, and those to remove (`None`). Paths with
+    /// new samples come first; call it again to go on. Returns the number that it gave.
     fn publish(
         &mut self,
         now_s: f64,
         budget: usize,
-        row: &mut dyn FnMut(&NodeKey, Option<&Plan>),
+        each: &mut dyn FnMut(&NodeKey, Option<&Plan>),
     ) -> usize {
         let mut keys = Vec::new();
         let mut note = |key: &NodeKey, plan: Option<&Plan>| keys.push((*key, plan.is_some()));
         let given = self.estimates_mut().publish(now_s, budget, &mut note);
         for (key, is_known) in keys {
             let plan = is_known.then(|| self.plan_of(&key, now_s)).flatten();
-            row(&key, plan.as_ref());
+            each(&key, plan.as_ref());
         }
         given
     }

@@ -71,7 +71,7 @@ impl Key {
     }
 }
 
-/// The levels of the tree, the lowest first; numbered as `enum tp_level` of bpf/abi/rows.h.
+/// The levels of the tree, the lowest first; numbered as `enum tp_level` of bpf/abi/choices.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Level {

@@ -37,19 +37,19 @@ fn taught() -> (Box<dyn Learner>, f64) {
 }
 
 fn published(learner: &mut dyn Learner, now_s: f64) -> HashMap<NodeKey, Plan> {
-    let mut rows = HashMap::new();
+    let mut dists = HashMap::new();
     learner.publish(now_s, 1000, &mut |key, plan| {
-        rows.insert(*key, *plan.unwrap());
+        dists.insert(*key, *plan.unwrap());
     });
-    rows
+    dists
 }
 
 #[test]
 fn another_learner_writes_its_own_shares() {
     let (mut halves, now_s) = taught();
-    let rows = published(halves.as_mut(), now_s);
-    assert_eq!(rows.len(), 5, "the path, and the nodes above it");
-    assert!(rows.values().all(|plan| plan.shares[..2] == [0.5, 0.5]));
+    let dists = published(halves.as_mut(), now_s);
+    assert_eq!(dists.len(), 5, "the path, and the nodes above it");
+    assert!(dists.values().all(|plan| plan.shares[..2] == [0.5, 0.5]));
     let stranger = lineage(9, 9, 40_000);
     assert_eq!(halves.plan(&stranger, now_s).shares[1], 0.5);
 }

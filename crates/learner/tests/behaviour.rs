@@ -4,7 +4,7 @@
 mod common;
 
 use common::{lineage, noise, seen, teach};
-use tcpilot_learner::draw::{Row, uniform};
+use tcpilot_learner::draw::{ChoiceDist, uniform};
 use tcpilot_learner::reward::Measures;
 use tcpilot_learner::{Learner as _, Outcome, Settings, Thompson};
 
@@ -112,7 +112,7 @@ fn a_change_is_noticed_and_the_path_goes_back_to_the_default() {
     let mut changed = 0;
     for i in 0..50u64 {
         let at_s = now_s + 20.0 * i as f64;
-        let arm = Row::new(&learner.plan(&path, at_s).shares).arm(uniform(7, 1, i));
+        let arm = ChoiceDist::new(&learner.plan(&path, at_s).shares).arm(uniform(7, 1, i));
         let nats = [13.0, 12.0][arm];
         let one = seen(path, arm, nats + 0.3 * noise(i), at_s);
         changed += u32::from(learner.observe(&one).unwrap().path_changed);

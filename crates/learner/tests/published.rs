@@ -1,4 +1,4 @@
-//! Rows that are published, views, and samples of long connections.
+//! Choice distributions that are published, views, and samples of long connections.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod common;
@@ -6,15 +6,15 @@ mod common;
 use std::collections::HashMap;
 
 use common::{lineage, noise, seen, teach};
-use tcpilot_learner::draw::Row;
+use tcpilot_learner::draw::ChoiceDist;
 use tcpilot_learner::{Learner as _, Level, NodeKey, Plan, Settings, Thompson};
 
 fn published(learner: &mut Thompson, now_s: f64, budget: usize) -> HashMap<NodeKey, Plan> {
-    let mut rows = HashMap::new();
+    let mut dists = HashMap::new();
     learner.publish(now_s, budget, |key, plan| {
-        rows.insert(*key, *plan.unwrap());
+        dists.insert(*key, *plan.unwrap());
     });
-    rows
+    dists
 }
 
 #[test]
@@ -22,10 +22,10 @@ fn a_sample_publishes_its_path_and_all_nodes_above_it() {
     let mut learner = Thompson::new(2, Settings::default()).unwrap();
     let who = lineage(1, 1, 40_000);
     learner.observe(&seen(who, 0, 13.0, 0.0)).unwrap();
-    let rows = published(&mut learner, 0.0, 1000);
+    let dists = published(&mut learner, 0.0, 1000);
     for level in Level::ALL {
         let plan = learner.plan_of(&who.node(level), 0.0).unwrap();
-        assert_eq!(rows[&who.node(level)], plan);
+        assert_eq!(dists[&who.node(level)], plan);
     }
     assert!(published(&mut learner, 0.0, 1000).is_empty());
 }
@@ -49,16 +49,16 @@ fn neighbours_of_what_was_learned_follow_within_the_budget() {
             now_s,
         );
     }
-    let mut rows: HashMap<NodeKey, Plan> = HashMap::new();
+    let mut dists: HashMap<NodeKey, Plan> = HashMap::new();
     for _ in 0..200 {
         let some = published(&mut learner, now_s, 5);
         assert!(some.len() <= 5);
-        rows.extend(some);
+        dists.extend(some);
     }
     for host in 0..20 {
         let key = lineage(1, host, 40_000).node(Level::Path);
-        assert_eq!(rows[&key], learner.plan_of(&key, now_s).unwrap());
-        assert!(rows[&key].shares[1] > 0.8);
+        assert_eq!(dists[&key], learner.plan_of(&key, now_s).unwrap());
+        assert!(dists[&key].shares[1] > 0.8);
     }
 }
 
@@ -72,13 +72,13 @@ fn each_path_is_published_once_a_round_though_nothing_is_learned() {
     }
     published(&mut learner, 0.0, 1000);
     let round_s = Settings::default().memory.round_s;
-    let mut rows = HashMap::new();
+    let mut dists = HashMap::new();
     for minute in 1..=60 {
         let some = published(&mut learner, round_s * f64::from(minute) / 60.0, 1000);
         assert!(some.len() <= 2);
-        rows.extend(some);
+        dists.extend(some);
     }
-    assert_eq!(rows.len(), 50);
+    assert_eq!(dists.len(), 50);
 }
 
 #[test]
@@ -119,19 +119,19 @@ fn arms_keep_their_shares_under_the_kernels_numbers() {
         plan
     };
     let three = plan(&[0.25, 0.0, 0.75]);
-    let row = Row::of(&three, &[Some(5), Some(0), Some(2)]).unwrap();
-    assert_eq!(row.0, [0, 0, 49151, 49151, 49151, 65535, 65535, 65535]);
-    assert!((0..=u16::MAX).all(|u| [2, 5].contains(&row.arm(u))));
+    let dist = ChoiceDist::of(&three, &[Some(5), Some(0), Some(2)]).unwrap();
+    assert_eq!(dist.0, [0, 0, 49151, 49151, 49151, 65535, 65535, 65535]);
+    assert!((0..=u16::MAX).all(|u| [2, 5].contains(&dist.arm(u))));
     // An arm that cannot be used gives its share to the default.
-    let row = Row::of(&three, &[Some(1), Some(0), None]).unwrap();
-    assert!((0..=u16::MAX).all(|u| row.arm(u) == 1));
+    let dist = ChoiceDist::of(&three, &[Some(1), Some(0), None]).unwrap();
+    assert!((0..=u16::MAX).all(|u| dist.arm(u) == 1));
     // Without the default the others share it.
-    let row = Row::of(&plan(&[0.5, 0.1, 0.4]), &[None, Some(0), Some(1)]).unwrap();
-    assert!((row.probability(0) - 0.2).abs() < 1e-4 && (row.probability(1) - 0.8).abs() < 1e-4);
-    let row = Row::of(&plan(&[1.0]), &[None, Some(3)]).unwrap();
-    assert!((row.probability(3) - 1.0).abs() < 1e-9);
-    assert_eq!(Row::of(&three, &[None, None, None]), None);
-    assert_eq!(Row::of(&three, &[Some(8)]), None);
+    let dist = ChoiceDist::of(&plan(&[0.5, 0.1, 0.4]), &[None, Some(0), Some(1)]).unwrap();
+    assert!((dist.probability(0) - 0.2).abs() < 1e-4 && (dist.probability(1) - 0.8).abs() < 1e-4);
+    let dist = ChoiceDist::of(&plan(&[1.0]), &[None, Some(3)]).unwrap();
+    assert!((dist.probability(3) - 1.0).abs() < 1e-9);
+    assert_eq!(ChoiceDist::of(&three, &[None, None, None]), None);
+    assert_eq!(ChoiceDist::of(&three, &[Some(8)]), None);
 }
 
 #[test]

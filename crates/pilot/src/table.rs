@@ -272,10 +272,10 @@ pub fn status(s: &Status) -> String {
     if let Some(traffic) = &s.traffic {
         out.push_str(&traffic.text());
     }
-    if !s.rows_valid {
+    if !s.choice_dists_valid {
         let _ = writeln!(
             out,
-            "void     no sign of life of the learner for 10 s: new connections get the kernel's default"
+            "stale    no heartbeat of the learner for 10 s: new connections get the kernel's default"
         );
     }
     if let Some(effect) = &s.effect {

@@ -8,7 +8,13 @@ use serde_json::{Map, Value};
 pub const SCHEMA: u32 = 1;
 
 /// Keys that were renamed, new and old. Documents have both for one minor version.
-pub const RENAMED: [(&str, &str); 1] = [("light_tracking", "naps")];
+pub const RENAMED: [(&str, &str); 5] = [
+    ("choice_dists", "rows"),
+    ("choice_dists_expired", "rows_voided"),
+    ("choice_dists_max", "rows_max"),
+    ("choice_dists_valid", "rows_valid"),
+    ("light_tracking", "naps"),
+];
 
 /// Adds the former name of each renamed key, with the same value.
 pub fn with_former_names(value: &mut Value) {
@@ -48,6 +54,11 @@ impl<T: Serialize> Document<T> {
     /// # Errors
     /// The content is no object.
     pub fn pretty(&self) -> std::io::Result<String> {
+        let text = serde_json::to_string_pretty(self)? + "\n";
+        let has = |key: &str| text.contains(&format!("\"{key}\":"));
+        if !RENAMED.iter().any(|(new, _)| has(new)) {
+            return Ok(text); // with its fields in the order of their declaration
+        }
         let mut content = serde_json::to_value(&self.content)?;
         with_former_names(&mut content);
         let document = Document::new(content);

@@ -45,7 +45,7 @@ struct Arguments {
     /// Runs at a time.
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Seconds between publications of rows, in place of the world's.
+    /// Seconds between publications of choice distributions, in place of the world's.
     #[arg(long)]
     publish_s: Option<f64>,
     /// TOML of the learner's constants that differ, in place of the world's: '[change] alarm = 8'.

@@ -36,7 +36,7 @@ pub struct World {
     pub change: Vec<Change>,
     /// Peers that lie.
     pub hostile: Option<Hostile>,
-    /// Seconds between two publications of rows; ended connections are taken in then.
+    /// Seconds between two publications of choice distributions; ended connections are taken in then.
     #[serde(default = "one_second")]
     pub publish_s: f64,
     /// Those of the learner's constants that differ from its defaults.

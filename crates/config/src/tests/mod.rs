@@ -193,7 +193,13 @@ fn every_key_of_thompson_reaches_the_learner() {
     let abi = config(THOMPSON).to_abi(&names(&["cubic", "bbr"]));
     assert_eq!(abi.learner.kind, tcpilot_abi::TP_LEARNER_THOMPSON);
     assert_eq!(abi.min_flow_bytes, 20000, "what is less is not told of");
-    assert_eq!((abi.rows, config(EVERYTHING).to_abi(&[]).rows), (24576, 50));
+    assert_eq!(
+        (
+            abi.choice_dists,
+            config(EVERYTHING).to_abi(&[]).choice_dists
+        ),
+        (24576, 50)
+    );
     assert_eq!((abi.sample_bytes, estimates.sample_s), (2_000_000, 20));
     assert_eq!((keys.move_gain_percent, keys.move_every_s), (15, 400));
 }

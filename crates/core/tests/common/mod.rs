@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "each test file uses some of it")]
 
 use tcpilot_abi::{TP_LEARNER_EPSILON_GREEDY, tp_config, tp_costs, tp_learner_config};
+use tcpilot_core::choice_dist::{Entries, probability};
 use tcpilot_core::learner::{self, End, MAX_ARMS};
-use tcpilot_core::rows::{Entries, probability};
 
 /// Seconds as nanoseconds.
 pub const S: u64 = 1_000_000_000;
@@ -11,7 +11,7 @@ pub const S: u64 = 1_000_000_000;
 /// The cost of one whole path minimum RTT, or of a rate of nothing.
 pub const SCALE: u64 = tcpilot_abi::TP_COST_SCALE as u64;
 
-/// The sum of all shares of a row.
+/// The sum of all shares of a choice distribution.
 pub const WHOLE: f64 = 65_535.0;
 
 /// The default configuration, windows of 300 s.
@@ -78,17 +78,17 @@ pub fn end_of(arm: u8, rate: u64, min_rtt_us: u32) -> End {
     }
 }
 
-/// The shares of a path's row; all are 0 if it has none.
+/// The shares of a path's choice distribution; all are 0 if it has none.
 pub fn shares(cfg: &tp_learner_config, path: &tp_costs) -> [f64; MAX_ARMS] {
-    learner::row(cfg, path).map_or([0.0; MAX_ARMS], |row| shares_of(&row))
+    learner::choice_dist(cfg, path).map_or([0.0; MAX_ARMS], |dist| shares_of(&dist))
 }
 
 /// The shares of these entries.
-pub fn shares_of(row: &Entries) -> [f64; MAX_ARMS] {
-    std::array::from_fn(|arm| f64::from(probability(row, arm as u32)) / WHOLE)
+pub fn shares_of(dist: &Entries) -> [f64; MAX_ARMS] {
+    std::array::from_fn(|arm| f64::from(probability(dist, arm as u32)) / WHOLE)
 }
 
-/// Asserts that no share differs from these by more than one part of a row.
+/// Asserts that no share differs from these by more than one part of a choice distribution.
 pub fn assert_shares(found: &[f64], expected: &[f64]) {
     for (arm, (found, expected)) in found.iter().zip(expected).enumerate() {
         let apart = (found - expected).abs() * WHOLE;

@@ -1,4 +1,4 @@
-//! The memory of epsilon-greedy: the costs that its BPF program charges, a place for each row
+//! The memory of epsilon-greedy: the costs that its BPF program charges, a place for each choice distribution
 //! (`bpf/pilot/greedy.h`).
 
 use std::{
@@ -10,7 +10,7 @@ use libbpf_rs::{
     MapCore, MapFlags, MapHandle, MapMut, ProgramMut,
     libbpf_sys::{bpf_prog_test_run_opts, bpf_test_run_opts},
 };
-use tcpilot_abi::{TP_ROW_WAYS, from_bytes, to_bytes, tp_costs, tp_row_key};
+use tcpilot_abi::{TP_CHOICE_DIST_WAYS, from_bytes, to_bytes, tp_costs, tp_node_key};
 
 use super::LearnerKeys;
 use crate::{Error, object::map_error};
@@ -44,10 +44,11 @@ impl Costs {
     ///
     /// # Errors
     /// [`Error::Map`].
-    pub fn get(&self, key: &tp_row_key) -> Result<Option<tp_costs>, Error> {
-        let tag = tcpilot_core::rows::tag(&self.keys.secrets, key);
-        let first = tcpilot_core::rows::bucket(tag, self.keys.rows) * TP_ROW_WAYS;
-        for place in first..first + TP_ROW_WAYS {
+    pub fn get(&self, key: &tp_node_key) -> Result<Option<tp_costs>, Error> {
+        let tag = tcpilot_core::choice_dist::tag(&self.keys.secrets, key);
+        let first =
+            tcpilot_core::choice_dist::bucket(tag, self.keys.choice_dists) * TP_CHOICE_DIST_WAYS;
+        for place in first..first + TP_CHOICE_DIST_WAYS {
             let found = self.map.lookup(&place.to_ne_bytes(), MapFlags::ANY);
             let bytes = found.map_err(map_error("read the costs of a path"))?;
             let costs = bytes.as_deref().and_then(from_bytes::<tp_costs>);
@@ -63,7 +64,7 @@ impl Costs {
     /// # Errors
     /// [`Error::Map`].
     pub fn for_each(&self, mut each: impl FnMut(&tp_costs)) -> Result<(), Error> {
-        let places = self.keys.rows * TP_ROW_WAYS;
+        let places = self.keys.choice_dists * TP_CHOICE_DIST_WAYS;
         let batches = self
             .map
             .lookup_batch(BATCH.min(places), MapFlags::ANY, MapFlags::ANY)
@@ -76,8 +77,8 @@ impl Costs {
         Ok(())
     }
 
-    /// Stores the costs of a path from the state file, and writes its row. One of our programs does it, by the
-    /// learner's own rules: the path may take the place of the one unused for longest.
+    /// Stores the costs of a path from the state file, and writes its choice distribution. One of our programs does
+    /// it, by the learner's own rules: the path may take the place of the one unused for longest.
     ///
     /// # Errors
     /// [`Error::System`], among others if another processor has the place.
@@ -102,13 +103,13 @@ impl Costs {
         }
     }
 
-    /// Forgets every path. The caller removes the rows.
+    /// Forgets every path. The caller removes the choice distributions.
     ///
     /// # Errors
     /// [`Error::Map`].
     pub fn clear(&self) -> Result<(), Error> {
         let empty = to_bytes(&tp_costs::default()).to_vec();
-        for place in 0..self.keys.rows * TP_ROW_WAYS {
+        for place in 0..self.keys.choice_dists * TP_CHOICE_DIST_WAYS {
             self.map
                 .update(&place.to_ne_bytes(), &empty, MapFlags::ANY)
                 .map_err(map_error("clear the costs of paths"))?;

@@ -8,57 +8,60 @@ use std::{
 use libbpf_rs::{MapHandle, ProgramMut};
 use serde::{Deserialize, Serialize};
 use tcpilot_abi::{
-    TP_DRAWS, TP_LEARNER_EPSILON_GREEDY, TP_OPENING_WAYS, TP_RECORDS_BYTES, TP_REFUSALS,
-    TP_ROW_WAYS, tp_config,
+    TP_ASSIGNMENTS, TP_CHOICE_DIST_WAYS, TP_CONN_START_WAYS, TP_LEARNER_EPSILON_GREEDY,
+    TP_RECORDS_BYTES, TP_REFUSALS, tp_config,
 };
 
 use super::{
-    Cells, Costs, Heartbeat, Legacy, OpenSockopsSkel, Openings, Pilot, Records, Rows, Sampler,
-    rows::RowSecrets,
+    AssignmentBuckets, ChoiceDists, ConnStarts, Costs, Heartbeat, Legacy, OpenSockopsSkel, Pilot,
+    Records, Sampler, choice_dists::NodeSecrets,
 };
 use crate::{Error, object::map_error};
 
 /// The keys to the learner's maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnerKeys {
-    /// The kind of the learner (`enum tp_learner_kind`): rows of another kind mean nothing to it.
+    /// The kind of the learner (`enum tp_learner_kind`): choice distributions of another kind mean nothing to it.
     pub kind: u32,
-    /// Buckets of the rows.
-    pub rows: u32,
-    /// Buckets of the notes of open connections.
-    pub openings: u32,
-    /// Secrets of the rows' tags.
-    pub secrets: RowSecrets,
+    /// Buckets of the choice distributions.
+    #[serde(rename = "rows")] // as earlier versions write and read it, at a take-over
+    pub choice_dists: u32,
+    /// Buckets of the starts of open connections.
+    #[serde(rename = "openings")] // as above
+    pub conn_starts: u32,
+    /// Secrets of the choice distributions' tags.
+    pub secrets: NodeSecrets,
 }
 
-/// The least and the most notes of open connections.
-const OPENINGS: (u32, u32) = (1 << 16, 1 << 19);
+/// The least and the most starts of open connections.
+const CONN_STARTS: (u32, u32) = (1 << 16, 1 << 19);
 
 impl LearnerKeys {
-    /// New keys, for the rows of this configuration. There is room for twice as many, because buckets do not fill
-    /// evenly ([`super::Rows::capacity`]). A host that knows more paths has more connections, and gets room
-    /// for more notes.
+    /// New keys, for the choice distributions of this configuration. There is room for twice as many, because buckets
+    /// do not fill evenly ([`super::Distributions::capacity`]). A host that knows more paths has more connections,
+    /// and gets room for more connection starts.
     pub(super) fn new(config: &tp_config) -> LearnerKeys {
         let random = RandomState::new();
-        let (least, most) = OPENINGS;
-        let openings = config.rows.clamp(least, most).next_power_of_two() / TP_OPENING_WAYS;
-        let rows = config.rows.div_ceil(TP_ROW_WAYS / 2).max(1);
+        let (least, most) = CONN_STARTS;
+        let conn_starts =
+            config.choice_dists.clamp(least, most).next_power_of_two() / TP_CONN_START_WAYS;
+        let choice_dists = config.choice_dists.div_ceil(TP_CHOICE_DIST_WAYS / 2).max(1);
         let secret = |half: usize| std::array::from_fn(|number| random.hash_one((half, number)));
         LearnerKeys {
             kind: config.learner.kind,
-            rows,
-            openings,
+            choice_dists,
+            conn_starts,
             secrets: std::array::from_fn(secret),
         }
     }
 
     /// The same with the memory of a former pilot: its secrets, and its sizes if the same kind of learner
-    /// goes on with its rows.
+    /// goes on with its choice distributions.
     pub(super) fn with_secrets_of(self, former: Option<LearnerKeys>) -> LearnerKeys {
         match former {
             Some(former) if former.kind == self.kind => former,
             Some(former) => LearnerKeys {
-                rows: self.rows,
+                choice_dists: self.choice_dists,
                 kind: self.kind,
                 ..former
             },
@@ -66,15 +69,15 @@ impl LearnerKeys {
         }
     }
 
-    /// Whether the programs write the rows, by the costs that they keep.
+    /// Whether the programs write the choice distributions, by the costs that they keep.
     fn learns_in_kernel(&self) -> bool {
         self.kind == TP_LEARNER_EPSILON_GREEDY
     }
 
-    /// The number of places for costs: one for each row, if the programs learn.
+    /// The number of places for costs: one for each choice distribution, if the programs learn.
     fn costs(&self) -> u32 {
         match self.learns_in_kernel() {
-            true => self.rows * TP_ROW_WAYS,
+            true => self.choice_dists * TP_CHOICE_DIST_WAYS,
             false => 1,
         }
     }
@@ -83,8 +86,8 @@ impl LearnerKeys {
 /// The learner's descriptors by their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnerDescriptors {
-    /// Rows, costs, draws, notes of open connections, records, connections that lost packets, paths on
-    /// which a rescue did not help.
+    /// Choice distributions, costs, assignments, starts of open connections, records, connections that lost packets,
+    /// paths on which a rescue did not help.
     pub maps: [i32; 7],
 }
 
@@ -92,17 +95,17 @@ pub struct LearnerDescriptors {
 /// outlive the pilot, but get no records then.
 pub struct Ends {
     /// The probabilities of the algorithms.
-    pub rows: Rows,
+    pub choice_dists: ChoiceDists,
     /// The records of connections.
     pub records: Records,
-    /// The sign of life without which no row is valid.
+    /// The heartbeat without which no choice distribution is valid.
     pub heartbeat: Heartbeat,
     /// Which connections are held out.
-    pub cells: Cells,
+    pub assignment_buckets: AssignmentBuckets,
     /// Reports open connections, and moves them.
     pub sampler: Sampler,
     /// Counts open connections by path.
-    pub openings: Openings,
+    pub conn_starts: ConnStarts,
     /// The memory of epsilon-greedy; `None` with another learner.
     pub costs: Option<Costs>,
 }
@@ -115,7 +118,7 @@ impl Pilot {
     pub fn learner_ends(&mut self) -> Result<Ends, Error> {
         let keys = self.keys.learner;
         let maps = &self.skel.maps;
-        let pulse = maps.bss_learner.as_fd();
+        let status = maps.bss_learner.as_fd();
         let action = "attach the iterator over long connections";
         let link = link_of(&self.skel.progs.sample, action)?;
         let moves = MapHandle::try_from(&maps.moves).map_err(map_error(action))?;
@@ -123,15 +126,20 @@ impl Pilot {
             true => Some(Costs::new(&maps.costs, &self.skel.progs.put_costs, &keys)?),
             false => None,
         };
-        let action = "read the notes of open connections";
-        let notes = MapHandle::try_from(&maps.openings).map_err(map_error(action))?;
+        let action = "read the starts of open connections";
+        let starts = MapHandle::try_from(&maps.conn_starts).map_err(map_error(action))?;
         Ok(Ends {
-            rows: Rows::new(maps.rows.as_fd(), keys.rows, keys.secrets, pulse)?,
-            records: Records::new(maps.records.as_fd(), TP_RECORDS_BYTES as usize, pulse)?,
-            heartbeat: Heartbeat::new(pulse)?,
-            cells: Cells::new(maps.bss_cells.as_fd(), pulse)?,
+            choice_dists: ChoiceDists::new(
+                maps.choice_dists.as_fd(),
+                keys.choice_dists,
+                keys.secrets,
+                status,
+            )?,
+            records: Records::new(maps.records.as_fd(), TP_RECORDS_BYTES as usize, status)?,
+            heartbeat: Heartbeat::new(status)?,
+            assignment_buckets: AssignmentBuckets::new(maps.bss_cells.as_fd(), status)?,
             sampler: Sampler::new(link, moves),
-            openings: Openings::new(notes, keys.secrets),
+            conn_starts: ConnStarts::new(starts, keys.secrets),
             costs,
         })
     }
@@ -156,8 +164,8 @@ pub(super) fn size_maps(
         Some(legacy) => legacy.put_learner_into(maps, learner)?,
         None => {
             let sized = [
-                maps.openings.set_max_entries(learner.openings),
-                maps.draws.set_max_entries(TP_DRAWS),
+                maps.conn_starts.set_max_entries(learner.conn_starts),
+                maps.assignments.set_max_entries(TP_ASSIGNMENTS),
                 maps.records.set_max_entries(TP_RECORDS_BYTES),
                 maps.refusals.set_max_entries(TP_REFUSALS),
             ];
@@ -171,7 +179,7 @@ pub(super) fn size_maps(
         return Ok(());
     }
     let sized = [
-        maps.rows.set_max_entries(learner.rows),
+        maps.choice_dists.set_max_entries(learner.choice_dists),
         maps.costs.set_max_entries(learner.costs()),
     ];
     sized

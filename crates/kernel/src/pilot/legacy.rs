@@ -121,7 +121,15 @@ impl Legacy {
     pub fn take(descriptors: &Descriptors, keys: Keys) -> Result<Legacy, Error> {
         let take = |fd: &i32| inherited(*fd);
         let [paths, conns, tuned, police, counters] = &descriptors.maps;
-        let [rows, costs, draws, openings, records, rescues, refusals] = &descriptors.learner.maps;
+        let [
+            dists,
+            costs,
+            assignments,
+            conn_starts,
+            records,
+            rescues,
+            refusals,
+        ] = &descriptors.learner.maps;
         let links = descriptors.links.iter().map(take);
         let claim = descriptors.claim.as_ref();
         Ok(Legacy {
@@ -134,10 +142,10 @@ impl Legacy {
                 take(counters)?,
             ],
             learner: [
-                take(rows)?,
+                take(dists)?,
                 take(costs)?,
-                take(draws)?,
-                take(openings)?,
+                take(assignments)?,
+                take(conn_starts)?,
                 take(records)?,
                 take(rescues)?,
                 take(refusals)?,
@@ -157,22 +165,31 @@ impl Legacy {
         &self.keys.learner
     }
 
-    /// Puts the learner's maps in the place of new ones; rows and costs only if the kind of the learner is the same.
+    /// Puts the learner's maps in the place of new ones; choice distributions and costs only if the kind of the
+    /// learner is the same.
     pub(super) fn put_learner_into(
         &self,
         maps: &mut OpenSockopsMaps<'_>,
         keys: &LearnerKeys,
     ) -> Result<(), Error> {
-        let [rows, costs, draws, openings, records, rescues, refusals] = &self.learner;
+        let [
+            dists,
+            costs,
+            assignments,
+            conn_starts,
+            records,
+            rescues,
+            refusals,
+        ] = &self.learner;
         let mut reuse = vec![
-            maps.draws.reuse_fd(draws.as_fd()),
-            maps.openings.reuse_fd(openings.as_fd()),
+            maps.assignments.reuse_fd(assignments.as_fd()),
+            maps.conn_starts.reuse_fd(conn_starts.as_fd()),
             maps.records.reuse_fd(records.as_fd()),
             maps.rescues.reuse_fd(rescues.as_fd()),
             maps.refusals.reuse_fd(refusals.as_fd()),
         ];
         if keys.kind == self.learner().kind {
-            reuse.push(maps.rows.reuse_fd(rows.as_fd()));
+            reuse.push(maps.choice_dists.reuse_fd(dists.as_fd()));
             reuse.push(maps.costs.reuse_fd(costs.as_fd()));
         }
         reuse
@@ -327,10 +344,10 @@ impl Pilot {
             .map(|fd| fd.as_raw_fd()),
             learner: LearnerDescriptors {
                 maps: [
-                    maps.rows.as_fd(),
+                    maps.choice_dists.as_fd(),
                     maps.costs.as_fd(),
-                    maps.draws.as_fd(),
-                    maps.openings.as_fd(),
+                    maps.assignments.as_fd(),
+                    maps.conn_starts.as_fd(),
                     maps.records.as_fd(),
                     maps.rescues.as_fd(),
                     maps.refusals.as_fd(),

@@ -11,7 +11,7 @@ use std::{
 };
 
 use rustix::time::{ClockId, clock_gettime};
-use tcpilot_abi::{from_bytes, tp_pulse, tp_record};
+use tcpilot_abi::{from_bytes, tp_learner_status, tp_record};
 
 use crate::{
     Error,
@@ -35,20 +35,20 @@ pub struct Records {
     read: Mapping,
     written: Mapping,
     mask: usize,
-    pulse: Pulse,
+    status: LearnerStatus,
 }
 
 impl Records {
     pub(super) fn new(
         ring: BorrowedFd<'_>,
         bytes: usize,
-        pulse: BorrowedFd<'_>,
+        status: BorrowedFd<'_>,
     ) -> Result<Records, Error> {
         Ok(Records {
             read: Mapping::new(ring, 0, page(), true)?,
             written: Mapping::new(ring, page(), page() + 2 * bytes, false)?,
             mask: bytes - 1,
-            pulse: Pulse::new(pulse)?,
+            status: LearnerStatus::new(status)?,
         })
     }
 
@@ -75,7 +75,7 @@ impl Records {
 
     /// The number of records for which the ring had no room, since the programs were loaded.
     pub fn dropped(&self) -> u64 {
-        self.pulse.word(offset_of!(tp_pulse, dropped))
+        self.status.word(offset_of!(tp_learner_status, dropped))
     }
 
     /// Takes the records that are in the ring now.
@@ -137,12 +137,12 @@ fn no_record() -> Error {
     }
 }
 
-/// The words of `struct tp_pulse`.
-pub(super) struct Pulse(Mapping);
+/// The words of `struct tp_learner_status`.
+pub(super) struct LearnerStatus(Mapping);
 
-impl Pulse {
-    pub(super) fn new(map: BorrowedFd<'_>) -> Result<Pulse, Error> {
-        Mapping::new(map, 0, size_of::<tp_pulse>(), true).map(Pulse)
+impl LearnerStatus {
+    pub(super) fn new(map: BorrowedFd<'_>) -> Result<LearnerStatus, Error> {
+        Mapping::new(map, 0, size_of::<tp_learner_status>(), true).map(LearnerStatus)
     }
 
     fn at(&self, offset: usize) -> Option<&AtomicU64> {
@@ -161,30 +161,33 @@ impl Pulse {
     }
 }
 
-/// The daemon's sign of life: without one for `TP_ROWS_VOID_NS` no row is valid.
-pub struct Heartbeat(Pulse);
+/// The daemon's heartbeat: without one for `TP_CHOICE_DISTS_STALE_NS` no choice distribution is valid.
+pub struct Heartbeat(LearnerStatus);
 
 impl Heartbeat {
-    pub(super) fn new(pulse: BorrowedFd<'_>) -> Result<Heartbeat, Error> {
-        Pulse::new(pulse).map(Heartbeat)
+    pub(super) fn new(status: BorrowedFd<'_>) -> Result<Heartbeat, Error> {
+        LearnerStatus::new(status).map(Heartbeat)
     }
 
     /// Says that the daemon is alive.
-    pub fn beat(&self) {
+    pub fn renew(&self) {
         // Without this part of the kernel, or its module, no device is a wireless one.
         let knows_wireless = Path::new("/sys/module/cfg80211").exists();
-        self.0
-            .set(offset_of!(tp_pulse, wireless), u64::from(knows_wireless));
+        self.0.set(
+            offset_of!(tp_learner_status, wireless),
+            u64::from(knows_wireless),
+        );
         self.set(now_ns());
     }
 
-    /// Says that it is dead: from now on no row is valid.
+    /// Says that it is dead: from now on no choice distribution is valid.
     pub fn stop(&self) {
         self.set(0);
     }
 
     fn set(&self, at_ns: u64) {
-        self.0.set(offset_of!(tp_pulse, beat_ns), at_ns);
+        self.0
+            .set(offset_of!(tp_learner_status, heartbeat_ns), at_ns);
     }
 }
 

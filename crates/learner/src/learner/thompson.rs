@@ -35,8 +35,8 @@ pub use saved::SavedRows;
 #[derive(Clone, Debug)]
 pub struct Thompson(Any);
 
-/// By the number of arms. All arithmetic is compiled for each number of contrasts, since a million rows
-/// have to be computed within a second.
+/// By the number of arms. All arithmetic is compiled for each number of contrasts, since a million choice
+/// distributions have to be computed within a second.
 #[derive(Clone, Debug)]
 enum Any {
     One(Box<Exact<0>>),
@@ -66,9 +66,9 @@ impl Learner for Thompson {
         &mut self,
         now_s: f64,
         budget: usize,
-        row: &mut dyn FnMut(&NodeKey, Option<&Plan>),
+        each: &mut dyn FnMut(&NodeKey, Option<&Plan>),
     ) -> usize {
-        self.publish(now_s, budget, row)
+        self.publish(now_s, budget, each)
     }
 
     fn view(&mut self, key: &NodeKey, now_s: f64) -> Option<View> {
@@ -125,8 +125,8 @@ impl Thompson {
         exact!(&self.0, it => it.rebuilt)
     }
 
-    /// The shares for the next connections of a path, or of unknown paths below a node, which have no own row.
-    /// `None` if nothing is kept under this key: then the next node above decides.
+    /// The shares for the next connections of a path, or of unknown paths below a node, which have no distribution of
+    /// their own. `None` if nothing is kept under this key: then the next node above decides.
     pub fn plan_of(&mut self, key: &NodeKey, now_s: f64) -> Option<Plan> {
         exact!(&mut self.0, it => it.plan_of(key, now_s))
     }

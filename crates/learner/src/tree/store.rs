@@ -61,7 +61,7 @@ pub(crate) struct Path {
     pub connections: u32,
     /// It has changed since it was saved.
     pub unsaved: bool,
-    /// It waits for its row to be published.
+    /// It waits for its choice distribution to be published.
     pub queued: bool,
     /// The place of its round trips in their octave.
     pub rtt: InOctave,
@@ -77,7 +77,7 @@ pub struct Node {
     pub(crate) level: u8,
     /// It has changed since it was saved.
     pub(crate) unsaved: bool,
-    /// It waits for its rows to be published.
+    /// It waits for its choice distributions to be published.
     pub(crate) queued: bool,
     pub(crate) live: bool,
     /// The first of its children (paths if it is a group), and its parent's next child; or [`NONE`].
@@ -100,7 +100,7 @@ pub struct Node {
     pub(super) alarms: Option<Box<Alarms>>,
     /// A group's: how usual time-outs are.
     pub time_outs: TimeOuts,
-    /// An unknown path's shares when the rows below were last written, in parts of 255.
+    /// An unknown path's shares when the distributions below were last written, in parts of 255.
     pub(crate) swept: [u8; MAX_ARMS],
 }
 

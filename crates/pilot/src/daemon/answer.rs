@@ -345,8 +345,11 @@ impl Daemon {
             bpf_events: stats.events,
             bpf_ns: stats.nanoseconds,
             traffic: self.traffic.as_ref().and_then(Traffic::view),
-            rows_valid: self.learning.as_ref().is_none_or(Learning::rows_are_valid),
-            rows_voided: self.learning.as_ref().map_or(0, Learning::times_void),
+            choice_dists_valid: self
+                .learning
+                .as_ref()
+                .is_none_or(Learning::choice_dists_are_valid),
+            choice_dists_expired: self.learning.as_ref().map_or(0, Learning::times_stale),
             resident_bytes: resident_bytes(),
             state: self.keeper.path().display().to_string(),
             take_overs: self.succession.times.clone(),

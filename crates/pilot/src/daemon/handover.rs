@@ -180,8 +180,8 @@ mod tests {
                 tabled: true,
                 learner: LearnerKeys {
                     kind: 1,
-                    rows: 8,
-                    openings: 4,
+                    choice_dists: 8,
+                    conn_starts: 4,
                     secrets: Default::default(),
                 },
             },

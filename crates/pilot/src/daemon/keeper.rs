@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use tcpilot_core::rows::CellSecrets;
+use tcpilot_core::choice_dist::AssignmentSecrets;
 
 use super::learning;
 use crate::state::{Knowledge, StateError, Store, StoredPath};
@@ -81,7 +81,7 @@ impl Keeper {
     }
 
     /// The secrets that divide addresses into groups for the hold-out: those in the file, or else new ones.
-    pub fn secrets(&mut self) -> CellSecrets {
+    pub fn secrets(&mut self) -> AssignmentSecrets {
         let store = self.store().ok();
         let known = store.and_then(|store| learning::secrets(Some(&*store)).ok());
         known.unwrap_or_else(|| learning::secrets(None).unwrap_or_default())

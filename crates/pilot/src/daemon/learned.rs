@@ -219,7 +219,7 @@ impl Daemon {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
-        let secrets = self.abi.cell_secrets;
+        let secrets = self.abi.assignment_secrets;
         let read = |store| Restored::read(lessons.clone(), store, secrets, now.as_secs_f64());
         let stored = match self.keeper.problem() {
             Some(_) => read(None), // there is no file to read, which was said

@@ -402,7 +402,7 @@ impl Daemon {
             traffic.look(counters.steered_bytes);
         }
         if let Some(learning) = &self.learning {
-            learning.tell_void();
+            learning.log_stale();
         }
         for (trouble, count) in Trouble::ALL.into_iter().zip(counters.trouble) {
             if count > 0 && !self.told.contains(&trouble) {

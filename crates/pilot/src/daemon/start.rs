@@ -108,7 +108,7 @@ impl Daemon {
     pub(super) fn start(config: Config, args: &RunArgs) -> Result<Daemon, Failure> {
         let mut prepared = Prepared::new(config, args, None)?;
         let mut keeper = Keeper::open(&args.state)?;
-        prepared.abi.cell_secrets = keeper.secrets();
+        prepared.abi.assignment_secrets = keeper.secrets();
         let queues = Egress::set_up(prepared.devices(), &args.state);
         let pilot = Pilot::load(&prepared.abi, prepared.config.paths_max)?;
         let mut daemon = Daemon::assemble(prepared, pilot, keeper, queues, &[]);

@@ -204,7 +204,7 @@ impl Daemon {
         let config = Config::of(estate.config.as_ref())?;
         let mut prepared = Prepared::new(config, args, Some(&estate.numbers))?;
         let mut keeper = Keeper::open(&args.state)?;
-        prepared.abi.cell_secrets = keeper.secrets();
+        prepared.abi.assignment_secrets = keeper.secrets();
         let (egress, problems) = Egress::go_on(prepared.devices(), &args.state);
         let pilot = Pilot::succeed(&prepared.abi, &legacy)?;
         let former = rules::former(&prepared.templates, &estate.cgroups);

@@ -59,11 +59,11 @@ figures! {
         degraded: Vec<String>;
         /// How much of the host's traffic tcpilot can steer; `null` for the first seconds.
         traffic: Option<TrafficView>;
-        /// Whether rows are valid. They are void while the learner has given no sign of life for ten seconds:
-        /// new connections then get the kernel's default.
-        rows_valid: bool;
-        /// How often rows became void since the start.
-        rows_voided: u64;
+        /// Whether choice distributions are valid. They are stale while the learner has given no heartbeat for ten
+        /// seconds: new connections then get the kernel's default.
+        choice_dists_valid: bool;
+        /// How often choice distributions became stale since the start.
+        choice_dists_expired: u64;
         /// The tunings; `null` if all are off.
         tunings: Option<TuningsStatus>;
         /// Calls of the BPF programs; 0 unless the sysctl `kernel.bpf_stats_enabled` is 1.
@@ -125,11 +125,11 @@ figures! {
         paths: u64;
         /// Groups, sites and classes above the paths.
         nodes: u64;
-        /// Rows that the programs can choose by.
-        rows: u64;
-        /// The most rows that there is room for.
-        rows_max: u64;
-        /// How often rows were published.
+        /// Choice distributions that the programs can choose by.
+        choice_dists: u64;
+        /// The most choice distributions that there is room for.
+        choice_dists_max: u64;
+        /// How often choice distributions were published.
         publications: u64;
         /// Records that came from the programs.
         records: u64;
@@ -140,7 +140,7 @@ figures! {
         /// Records that were lost because there was no room.
         dropped: u64;
         /// Time that the learner's thread took for each turn, in seconds: twenty times a second it takes in
-        /// records and sweeps through rows.
+        /// records and sweeps through choice distributions.
         turns: HistogramView;
         /// Expected cost of exploration so far. 1 is the whole reward of a connection.
         explored: f64;

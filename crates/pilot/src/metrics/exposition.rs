@@ -91,10 +91,15 @@ fn daemon(out: &mut Writer<'_>, s: &Status) -> fmt::Result {
     if let Some(traffic) = &s.traffic {
         host_traffic(out, traffic)?;
     }
-    let valid = f64::from(u8::from(s.rows_valid));
+    let valid = f64::from(u8::from(s.choice_dists_valid));
     out.singles::<Status>([
-        ("rows_valid", "rows_valid", GAUGE, valid),
-        ("rows_voided", "rows_voided", COUNTER, s.rows_voided as f64),
+        ("rows_valid", "choice_dists_valid", GAUGE, valid),
+        (
+            "rows_voided",
+            "choice_dists_expired",
+            COUNTER,
+            s.choice_dists_expired as f64,
+        ),
     ])?;
     let opened = s.connections.iter();
     let opened = opened.map(|(why, count)| (vec![("why", why.as_str())], *count as f64));
@@ -164,8 +169,13 @@ fn learner(out: &mut Writer<'_>, l: &LearningStatus) -> fmt::Result {
     out.singles::<LearningStatus>([
         ("learner_paths", "paths", GAUGE, l.paths as f64),
         ("learner_nodes", "nodes", GAUGE, l.nodes as f64),
-        ("learner_rows", "rows", GAUGE, l.rows as f64),
-        ("learner_rows_limit", "rows_max", GAUGE, l.rows_max as f64),
+        ("learner_rows", "choice_dists", GAUGE, l.choice_dists as f64),
+        (
+            "learner_rows_limit",
+            "choice_dists_max",
+            GAUGE,
+            l.choice_dists_max as f64,
+        ),
         (
             "learner_publications",
             "publications",

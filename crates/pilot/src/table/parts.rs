@@ -62,9 +62,14 @@ impl LearningStatus {
     /// Lines for `status`.
     pub(super) fn text(&self) -> String {
         let mut out = format!(
-            "learned  from {} of {} records · {} nodes above the paths · {} rows of {} · exploring has cost \
+            "learned  from {} of {} records · {} nodes above the paths · {} distributions of {} · exploring has cost \
              as much as {:.1} connections\n",
-            self.taught, self.records, self.nodes, self.rows, self.rows_max, self.explored
+            self.taught,
+            self.records,
+            self.nodes,
+            self.choice_dists,
+            self.choice_dists_max,
+            self.explored
         );
         if self.steer_percent < 100 {
             let _ = writeln!(

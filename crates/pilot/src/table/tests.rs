@@ -150,7 +150,11 @@ fn flow_left_alone() -> FlowView {
 }
 
 fn running() -> Status {
-    let connections = [(Why::NoRow, 3), (Why::Drawn, 91), (Why::Application, 4)];
+    let connections = [
+        (Why::NoChoiceDist, 3),
+        (Why::Drawn, 91),
+        (Why::Application, 4),
+    ];
     Status {
         effect: None,
         version: "0.1.0".to_owned(),
@@ -189,8 +193,8 @@ fn running() -> Status {
             received_bytes: 4_870_000_000,
             devices: ["eth0", "eth1"].map(str::to_owned).to_vec(),
         }),
-        rows_valid: true,
-        rows_voided: 0,
+        choice_dists_valid: true,
+        choice_dists_expired: 0,
         tunings: Some(tunings()),
     }
 }
@@ -361,21 +365,21 @@ pub(crate) fn learning() -> Status {
     Status {
         learner: "thompson".to_owned(),
         moves: 2,
-        rows_valid: true,
-        rows_voided: 1,
+        choice_dists_valid: true,
+        choice_dists_expired: 1,
         rescued: RescueStatus {
             helped: 4,
             undone: 1,
             own_losses: 17,
-            withheld: [(Withheld::Row, 2), (Withheld::Failed, 0)]
+            withheld: [(Withheld::ChoiceDist, 2), (Withheld::Failed, 0)]
                 .map(|(why, count)| (why.word().to_owned(), count))
                 .into(),
         },
         learning: Some(LearningStatus {
             paths: 120,
             nodes: 17,
-            rows: 138,
-            rows_max: 32768,
+            choice_dists: 138,
+            choice_dists_max: 32768,
             records: 940,
             taught: 850,
             turns: HistogramView {
@@ -452,12 +456,12 @@ fn what_the_learner_in_the_daemon_knows_reads_as_its_copies() {
         ..learning()
     };
     assert_golden("status-thompson-dry-run", &status(&dry));
-    let void = Status {
-        rows_valid: false,
+    let stale = Status {
+        choice_dists_valid: false,
         traffic: None,
         ..learning()
     };
-    assert_golden("status-thompson-void", &status(&void));
+    assert_golden("status-thompson-stale", &status(&stale));
 }
 
 #[test]
@@ -499,7 +503,7 @@ fn an_explanation_reads_as_its_copy() {
             decisions: vec![
                 decision(0.5, Some("cubic"), Why::Rescued),
                 decision(1.2, Some("bbr"), Why::Drawn),
-                decision(61.0, None, Why::NoRow),
+                decision(61.0, None, Why::NoChoiceDist),
             ],
             tuning: Some(tuning()),
         }],

@@ -1,10 +1,10 @@
-//! This crate's learners, which choose by rows; and thompson with a tree for each path ("flat": Thompson
-//! sampling that carries nothing over to neighbours).
+//! This crate's learners, which choose by choice distributions; and thompson with a tree for each path ("flat":
+//! Thompson sampling that carries nothing over to neighbours).
 
 use std::collections::HashMap;
 
 use anyhow::Result;
-use tcpilot_learner::draw::{Row, uniform};
+use tcpilot_learner::draw::{ChoiceDist, uniform};
 use tcpilot_learner::regression::Features;
 use tcpilot_learner::reward::Measures;
 use tcpilot_learner::{Learner, Observation, Outcome, Settings, learner};
@@ -18,8 +18,8 @@ const MSS: f64 = 1448.0;
 /// Seconds until a vanished peer's connection is given up.
 const GIVEN_UP_S: f64 = 900.0;
 
-/// A learner of the library, and what chooses by its rows in the kernel.
-pub struct Rows {
+/// A learner of the library, and what chooses by its distributions in the kernel.
+pub struct Bayes {
     learner: Box<dyn Learner>,
     settings: Settings,
     key: u64,
@@ -27,7 +27,7 @@ pub struct Rows {
     wide: u32,
 }
 
-impl Rows {
+impl Bayes {
     pub fn new(kind: &str, arms: usize, settings: &Settings, seed: u64) -> Result<Self> {
         Ok(Self {
             learner: learner::make(kind, arms, settings.clone())?,
@@ -83,7 +83,7 @@ fn measures(transfer: &Transfer) -> Measures {
     }
 }
 
-impl Contender for Rows {
+impl Contender for Bayes {
     fn choose(&mut self, who: &Who, now_s: f64, _: u32) -> usize {
         let plan = self.learner.plan(&who.lineage, now_s);
         let epoch_s = self.settings.choice.epoch_s;
@@ -92,7 +92,7 @@ impl Contender for Rows {
         } else {
             who.number as u64
         };
-        Row::new(&plan.shares).arm(uniform(self.key, who.path as u64, epoch))
+        ChoiceDist::new(&plan.shares).arm(uniform(self.key, who.path as u64, epoch))
     }
 
     fn end(&mut self, who: &Who, arm: usize, transfer: &Transfer, at_s: f64) {
@@ -125,7 +125,7 @@ pub struct Flat {
     arms: usize,
     settings: Settings,
     key: u64,
-    paths: HashMap<usize, Rows>,
+    paths: HashMap<usize, Bayes>,
 }
 
 impl Flat {
@@ -146,18 +146,18 @@ impl Flat {
 impl Contender for Flat {
     fn choose(&mut self, who: &Who, now_s: f64, random: u32) -> usize {
         if !self.paths.contains_key(&who.path) {
-            if let Ok(rows) = Rows::new(THOMPSON, self.arms, &self.settings, self.key) {
-                self.paths.insert(who.path, rows);
+            if let Ok(bayes) = Bayes::new(THOMPSON, self.arms, &self.settings, self.key) {
+                self.paths.insert(who.path, bayes);
             }
         }
         self.paths
             .get_mut(&who.path)
-            .map_or(0, |rows| rows.choose(who, now_s, random))
+            .map_or(0, |bayes| bayes.choose(who, now_s, random))
     }
 
     fn end(&mut self, who: &Who, arm: usize, transfer: &Transfer, at_s: f64) {
-        if let Some(rows) = self.paths.get_mut(&who.path) {
-            rows.end(who, arm, transfer, at_s);
+        if let Some(bayes) = self.paths.get_mut(&who.path) {
+            bayes.end(who, arm, transfer, at_s);
         }
     }
 }

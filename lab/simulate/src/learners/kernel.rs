@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use tcpilot_abi::{TP_LEARNER_EPSILON_GREEDY, tp_costs, tp_learner_config};
 use tcpilot_core::{
+    choice_dist,
     learner::{self, End},
-    rows,
 };
 
 use super::{Contender, Who};
@@ -47,17 +47,18 @@ impl EpsilonGreedy {
         self.paths.entry(key).or_default()
     }
 
-    fn row(&mut self, who: &Who) -> Option<rows::Entries> {
+    fn dist(&mut self, who: &Who) -> Option<choice_dist::Entries> {
         let config = self.config;
-        learner::row(&config, self.path(who))
+        learner::choice_dist(&config, self.path(who))
     }
 }
 
 impl Contender for EpsilonGreedy {
     fn choose(&mut self, who: &Who, _: f64, random: u32) -> usize {
-        // Without a row the kernel's default stays.
-        self.row(who)
-            .map_or(0, |row| rows::arm_at(&row, rows::draw_of(random)) as usize)
+        // Without a choice distribution the kernel's default stays.
+        self.dist(who).map_or(0, |dist| {
+            choice_dist::arm_at(&dist, choice_dist::draw_of(random)) as usize
+        })
     }
 
     fn end(&mut self, who: &Who, arm: usize, transfer: &Transfer, at_s: f64) {

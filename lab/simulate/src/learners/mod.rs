@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use tcpilot_learner::learner::KINDS;
 use tcpilot_learner::{Lineage, Settings};
 
-pub use bayes::{Flat, Rows, lasts_s};
+pub use bayes::{Bayes, Flat, lasts_s};
 pub use kernel::EpsilonGreedy;
 
 use crate::scene::Transfer;
@@ -123,9 +123,9 @@ pub fn make(
         "epsilon" => Box::new(EpsilonGreedy::new(arms, false)),
         "epsilon24" => Box::new(EpsilonGreedy::new(arms, true)),
         "flat" => Box::new(Flat::new(arms, settings, seed)),
-        TREE => Box::new(Rows::new(THOMPSON, arms, settings, seed)?),
+        TREE => Box::new(Bayes::new(THOMPSON, arms, settings, seed)?),
         _ if KINDS.iter().any(|(known, _)| *known == name) => {
-            Box::new(Rows::new(name, arms, settings, seed)?)
+            Box::new(Bayes::new(name, arms, settings, seed)?)
         }
         _ => bail!("no learner {name}; there are {}", names(&[]).join(", ")),
     })

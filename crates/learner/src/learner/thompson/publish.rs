@@ -1,7 +1,8 @@
-//! Which rows must be written: those of paths with new samples at once, their neighbours' when there is time.
+//! Which choice distributions must be written: those of paths with new samples at once, their neighbours' when there
+//! is time.
 //!
 //! A sample changes its path's shares, and a little those of all paths of its group, of its site and so
-//! on. To write all of them each time would be a million rows a second. So the path and the nodes above
+//! on. To write all of them each time would be a million distributions a second. So the path and the nodes above
 //! it are written soon. Then, if a node's shares for unknown paths have moved, its children follow, and
 //! so on downwards. Besides, a slow round goes through all paths, because knowledge ages.
 
@@ -12,13 +13,14 @@ use crate::choice::Plan;
 use crate::lineage::{Level, NodeKey};
 use crate::tree::{GLOBAL, NONE, PathId, Tree};
 
-/// Parts of 255 by which an unknown path's share must move for the rows below to be written: one per cent.
+/// Parts of 255 by which an unknown path's share must move for the choice distributions below to be written: one per
+/// cent.
 const MOVED: u8 = 3;
 
 /// The most forgotten keys that are kept for the next save.
 const FORGOTTEN_MAX: usize = 1 << 20;
 
-/// Rows to be written.
+/// Choice distributions to be written.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
     paths: VecDeque<u32>,
@@ -31,7 +33,7 @@ pub(super) struct Queue {
     round: usize,
     due: f64,
     due_s: f64,
-    /// Keys of rows to remove.
+    /// Keys of choice distributions to remove.
     forgotten: Vec<NodeKey>,
     turn: bool,
 }
@@ -52,7 +54,7 @@ impl Default for Queue {
     }
 }
 
-/// The row to write next.
+/// The choice distribution to write next.
 enum Next {
     Path(u32),
     Node(u32),
@@ -129,15 +131,15 @@ impl Thompson {
         exact!(&mut self.0, it => it.queue_below(GLOBAL));
     }
 
-    /// Gives the rows to write, at most `budget` of them, and those to remove (`None`). Paths with new
-    /// samples come first; call it again to go on. Returns the number of rows that it gave.
+    /// Gives the choice distributions to write, at most `budget` of them, and those to remove (`None`). Paths with
+    /// new samples come first; call it again to go on. Returns the number of distributions that it gave.
     pub fn publish(
         &mut self,
         now_s: f64,
         budget: usize,
-        row: impl FnMut(&NodeKey, Option<&Plan>),
+        dist: impl FnMut(&NodeKey, Option<&Plan>),
     ) -> usize {
-        exact!(&mut self.0, it => it.publish(now_s, budget, row))
+        exact!(&mut self.0, it => it.publish(now_s, budget, dist))
     }
 }
 
@@ -181,10 +183,10 @@ impl<const C: usize> Exact<C> {
         &mut self,
         now_s: f64,
         budget: usize,
-        mut row: impl FnMut(&NodeKey, Option<&Plan>),
+        mut dist: impl FnMut(&NodeKey, Option<&Plan>),
     ) -> usize {
         for key in std::mem::take(&mut self.queue.forgotten) {
-            row(&key, None);
+            dist(&key, None);
         }
         let waited = (now_s - self.queue.due_s).max(0.0) / self.settings.memory.round_s;
         let all = self.tree.paths.len() as f64;
@@ -192,15 +194,20 @@ impl<const C: usize> Exact<C> {
         self.queue.due_s = now_s;
         for written in 0..budget {
             match self.queue.next(&mut self.tree) {
-                Some(Next::Path(id)) => self.publish_path(id, now_s, &mut row),
-                Some(Next::Node(id)) => self.publish_node(id, now_s, &mut row),
+                Some(Next::Path(id)) => self.publish_path(id, now_s, &mut dist),
+                Some(Next::Node(id)) => self.publish_node(id, now_s, &mut dist),
                 None => return written,
             }
         }
         budget
     }
 
-    fn publish_path(&mut self, id: u32, now_s: f64, row: &mut impl FnMut(&NodeKey, Option<&Plan>)) {
+    fn publish_path(
+        &mut self,
+        id: u32,
+        now_s: f64,
+        dist: &mut impl FnMut(&NodeKey, Option<&Plan>),
+    ) {
         let path = &mut self.tree.paths[id as usize];
         path.queued = false;
         if !path.live() {
@@ -211,16 +218,21 @@ impl<const C: usize> Exact<C> {
             level: Level::Path,
             key: self.tree.path_key(id),
         };
-        row(&key, Some(&plan));
+        dist(&key, Some(&plan));
     }
 
-    fn publish_node(&mut self, id: u32, now_s: f64, row: &mut impl FnMut(&NodeKey, Option<&Plan>)) {
+    fn publish_node(
+        &mut self,
+        id: u32,
+        now_s: f64,
+        dist: &mut impl FnMut(&NodeKey, Option<&Plan>),
+    ) {
         self.tree.nodes[id as usize].queued = false;
         if !self.tree.nodes[id as usize].live {
             return;
         }
         let plan = self.plan_of_node(id, now_s);
-        row(&self.tree.node_key(id), Some(&plan));
+        dist(&self.tree.node_key(id), Some(&plan));
         let parts = plan.shares.map(|share| (share * 255.0).round() as u8);
         let node = &mut self.tree.nodes[id as usize];
         let moved = |(a, b): (&u8, &u8)| a.abs_diff(*b) >= MOVED;

@@ -1,13 +1,13 @@
 //! Translates between the learner's numbers of a policy's algorithms and those of the BPF programs, and
-//! between the learner's shares and rows.
+//! between the learner's shares and choice distributions.
 
 use tcpilot_abi::{TP_CLASS_ECN, TP_MAX_ARMS, tp_config};
 use tcpilot_learner::{Level, MAX_ARMS};
 
-/// The running sums of the shares in a row, see `struct tp_row`.
+/// The running sums of the shares in a choice distribution, see `struct tp_choice_dist`.
 pub type Upto = [u16; TP_MAX_ARMS as usize];
 
-/// Smaller differences of a share do not count: a row is not rewritten for them.
+/// Smaller differences of a share do not count: a choice distribution is not rewritten for them.
 const SAME_SHARE: f64 = 1.0 / 256.0;
 
 /// A policy's algorithms. The learner compares all of them with the first, the default. The default is the
@@ -85,7 +85,7 @@ impl Arms {
         drawable
     }
 
-    /// A row's sums, from shares in the learner's order.
+    /// A choice distribution's sums, from shares in the learner's order.
     pub fn upto(&self, shares: &[f64]) -> Upto {
         let mut by_number = [0.0; TP_MAX_ARMS as usize];
         for (number, share) in self.numbers.iter().zip(shares) {
@@ -103,7 +103,7 @@ impl Arms {
         upto
     }
 
-    /// Shares in the learner's order, from a row's sums.
+    /// Shares in the learner's order, from a choice distribution's sums.
     pub fn shares(&self, upto: &Upto) -> Vec<f64> {
         let part = |number: &u8| {
             let at = usize::from(*number);
@@ -113,10 +113,11 @@ impl Arms {
         self.numbers.iter().map(part).collect()
     }
 
-    /// Whether a row need not be rewritten. Any change of a share to or from 0 counts, even a small one.
-    pub fn is_same(&self, row: &Upto, other: &Upto) -> bool {
+    /// Whether a choice distribution need not be rewritten. Any change of a share to or from 0 counts, even a small
+    /// one.
+    pub fn is_same(&self, dist: &Upto, other: &Upto) -> bool {
         let same = |(a, b): (f64, f64)| (a - b).abs() < SAME_SHARE && (a > 0.0) == (b > 0.0);
-        self.shares(row)
+        self.shares(dist)
             .into_iter()
             .zip(self.shares(other))
             .all(same)
@@ -189,8 +190,8 @@ mod tests {
     #[test]
     fn a_share_that_vanishes_is_a_change_and_a_hair_is_none() {
         let arms = arms(0b1101, "cubic");
-        let row = |shares: [f64; 3]| arms.upto(&shares);
-        let is_same = |a, b| arms.is_same(&row(a), &row(b));
+        let dist = |shares: [f64; 3]| arms.upto(&shares);
+        let is_same = |a, b| arms.is_same(&dist(a), &dist(b));
         assert!(is_same([0.5, 0.2, 0.3], [0.502, 0.2, 0.298]));
         assert!(!is_same([0.5, 0.2, 0.3], [0.51, 0.2, 0.29]));
         assert!(!is_same([0.998, 0.002, 0.0], [1.0, 0.0, 0.0]));

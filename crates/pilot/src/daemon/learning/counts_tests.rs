@@ -62,7 +62,7 @@ fn another_room_goes_on_counting_where_the_first_one_ended() {
         )
     );
     assert_eq!(next.counts().policies, first.counts().policies);
-    assert_eq!(next.records, 0, "they ask for no row");
+    assert_eq!(next.records, 0, "they ask for no distribution");
 
     teach(&mut next, &["198.51.100.7"], 4);
     let later = next.status();

@@ -1,14 +1,14 @@
 //! epsilon-greedy, as the daemon sees it. It learns in the kernel: at a connection's end a BPF program charges a
-//! cost, and rewrites the row of the connection's path (`bpf/pilot/greedy.h`). So this side writes no rows. It shows
-//! the shares and the costs, saves them, and keeps the estimates that exist under each learner.
+//! cost, and rewrites the choice distribution of the connection's path (`bpf/pilot/greedy.h`). So this side writes
+//! none. It shows the shares and the costs, saves them, and keeps the estimates that exist under each learner.
 
 use std::{collections::HashSet, sync::Arc};
 
 use serde::{Deserialize, Serialize};
-use tcpilot_abi::{tp_arm, tp_costs, tp_learner_config, tp_row_key, tp_window32, tp_window64};
+use tcpilot_abi::{tp_arm, tp_costs, tp_learner_config, tp_node_key, tp_window32, tp_window64};
 use tcpilot_core::{
+    choice_dist::{Place, costs_key},
     learner,
-    rows::{Place, costs_key},
 };
 use tcpilot_kernel::Costs;
 use tcpilot_kernel::clock::{TICK_NS, monotonic_ns};
@@ -27,18 +27,18 @@ use crate::{
 /// The memory of the BPF program; in tests a map in memory.
 pub trait Memory: Send + Sync {
     /// The costs under a key.
-    fn get(&self, key: &tp_row_key) -> Option<tp_costs>;
+    fn get(&self, key: &tp_node_key) -> Option<tp_costs>;
     /// All costs.
     fn all(&self) -> Vec<tp_costs>;
-    /// Puts costs in, and writes the row that follows from them.
+    /// Puts costs in, and writes the choice distribution that follows from them.
     fn put(&self, costs: &tp_costs);
-    /// Forgets everything but the rows.
+    /// Forgets everything but the choice distributions.
     fn clear(&self);
 }
 
 /// A failure of the kernel is logged: the path is unknown then, as if it were new.
 impl Memory for Costs {
-    fn get(&self, key: &tp_row_key) -> Option<tp_costs> {
+    fn get(&self, key: &tp_node_key) -> Option<tp_costs> {
         let found = Costs::get(self, key);
         found.unwrap_or_else(|error| {
             tracing::debug!(%error, "the costs of a path could not be read");
@@ -106,25 +106,25 @@ struct Saved {
     algorithms: Vec<StoredAlgorithm>,
 }
 
-fn key_bytes(key: &tp_row_key) -> Vec<u8> {
+fn key_bytes(key: &tp_node_key) -> Vec<u8> {
     let mut bytes = vec![OF_COSTS, key.level];
     bytes.extend(key.domain.to_be_bytes());
     bytes.extend(key.prefix.iter().flat_map(|word| word.to_ne_bytes()));
     bytes
 }
 
-fn key_of(bytes: &[u8], policy: u8) -> Option<tp_row_key> {
+fn key_of(bytes: &[u8], policy: u8) -> Option<tp_node_key> {
     let word = |at: usize| -> Option<[u8; 4]> { bytes.get(at..at + 4)?.try_into().ok() };
     let mut prefix = [0; 4];
     for (number, to) in prefix.iter_mut().enumerate() {
         *to = u32::from_ne_bytes(word(6 + 4 * number)?);
     }
-    Some(tp_row_key {
+    Some(tp_node_key {
         prefix,
         domain: u32::from_be_bytes(word(2)?),
         level: *bytes.get(1).filter(|_| bytes.len() == 22)?,
         policy,
-        ..tp_row_key::default()
+        ..tp_node_key::default()
     })
 }
 
@@ -164,10 +164,10 @@ impl EpsilonGreedy {
         self.greedy.memory.get(&key)
     }
 
-    /// The shares of the row that follows from these costs; without a row the default stays.
+    /// The shares of the choice distribution that follows from these costs; without one the default stays.
     fn plan(&self, costs: Option<&tp_costs>) -> Plan {
-        let row = costs.and_then(|costs| learner::row(&self.greedy.settings, costs));
-        let Some(upto) = row else {
+        let dist = costs.and_then(|costs| learner::choice_dist(&self.greedy.settings, costs));
+        let Some(upto) = dist else {
             return Plan::DEFAULT;
         };
         let mut shares = [0.0; MAX_ARMS];
@@ -209,7 +209,7 @@ impl EpsilonGreedy {
 
     /// The costs of the file as the program keeps them. Rates and round-trip times that are older than a window
     /// are forgotten, as the program would have done.
-    fn to_kernel(&self, key: tp_row_key, saved: &Saved, now_s: f64) -> tp_costs {
+    fn to_kernel(&self, key: tp_node_key, saved: &Saved, now_s: f64) -> tp_costs {
         let now_ns = monotonic_ns();
         let epoch = now_ns.checked_div(self.greedy.window_ns).unwrap_or(0) as u32;
         let is_fresh = (now_s - saved.at_s) * 1e9 < self.greedy.window_ns as f64;

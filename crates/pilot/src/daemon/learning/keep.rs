@@ -2,7 +2,7 @@
 
 use tcpilot_abi::{TP_MAX_POLICIES, tp_config};
 use tcpilot_config::Config;
-use tcpilot_core::rows::CellSecrets;
+use tcpilot_core::choice_dist::AssignmentSecrets;
 
 use super::{
     arms::Arms,
@@ -23,7 +23,7 @@ pub struct Restored {
     pub(super) taught: Vec<Taught>,
     pub(super) clock: Clock,
     pub(super) effect: Saved,
-    /// Whether at least one of them begins anew, so that rows of a former daemon mean something else.
+    /// Whether at least one of them begins anew, so that choice distributions of a former daemon mean something else.
     pub(super) is_anew: bool,
 }
 
@@ -85,7 +85,7 @@ impl Restored {
     pub fn read(
         lessons: Vec<Lesson>,
         store: Option<&Store>,
-        secrets: CellSecrets,
+        secrets: AssignmentSecrets,
         now_unix_s: f64,
     ) -> Result<Restored, StateError> {
         let clock = Clock::new(now_unix_s);

@@ -1,24 +1,25 @@
 //! The learner in the daemon: a thread of its own, which reads the records of connections, learns, and
-//! writes the rows by which the BPF programs choose (docs/understand/decisions/18-learner-in-the-daemon.md).
+//! writes the choice distributions by which the BPF programs choose
+//! (docs/understand/decisions/18-learner-in-the-daemon.md).
 //!
 //! The learner's thread never waits for the daemon's first thread, which answers questions. The first thread
 //! sends it questions through a channel, and waits for each answer for a bounded time. Only the learner's
-//! thread renews the sign of life. If it hangs, no row is valid after ten seconds.
+//! thread renews the heartbeat. If it hangs, no distribution is valid after ten seconds.
 
 mod arms;
+mod choice_dists;
 mod clock;
 mod counts;
 mod effect;
 mod greedy;
 mod histogram;
 mod keep;
-mod life;
+mod liveness;
 mod long;
 mod measures;
 mod moves;
 mod origin;
 mod room;
-mod rows;
 mod sampling;
 mod switches;
 mod taught;
@@ -36,13 +37,13 @@ use std::{
 
 use tcpilot_abi::tp_record;
 use tcpilot_config::{Config, LearnerKind};
-use tcpilot_kernel::{Ends, Heartbeat, Live, Openings, Records, Sampler};
+use tcpilot_kernel::{ConnStarts, Ends, Heartbeat, Live, Records, Sampler};
 
 pub use counts::Counts;
 pub use effect::secrets;
 pub use greedy::Greedy;
 pub use keep::{Restored, lessons};
-use life::Life;
+use liveness::Liveness;
 use room::Room;
 use sampling::Wishes;
 pub use views::{Netns, Seen};
@@ -53,18 +54,18 @@ use crate::{
 };
 use effect::Effect;
 
-/// Interval at which records are read and rows written. The BPF programs wake nobody.
+/// Interval at which records are read and choice distributions written. The BPF programs wake nobody.
 const TURN: Duration = Duration::from_millis(50);
-/// Rows of a policy per turn while earlier knowledge is written: some 10 ms of work.
-const ROWS_AT_FIRST: usize = 8192;
-/// Rows of a policy per turn beside those that records ask for: less than half a hundredth of a processor.
-/// If the neighbours of a million rows change, these rows take six minutes.
-const ROWS_PER_TURN: usize = 128;
-/// Rows for each record of a turn: that of its path, and one for the nodes above.
-const ROWS_PER_RECORD: usize = 2;
-/// Interval at which the sign of life is renewed.
-const BEAT: Duration = Duration::from_secs(1);
-/// Records between two looks at the clock, so that a flood of records does not stop the sign of life.
+/// Choice distributions of a policy per turn while earlier knowledge is written: some 10 ms of work.
+const DISTS_AT_FIRST: usize = 8192;
+/// Choice distributions of a policy per turn beside those that records ask for: less than half a hundredth of a
+/// processor. If the neighbours of a million distributions change, these distributions take six minutes.
+const DISTS_PER_TURN: usize = 128;
+/// Choice distributions for each record of a turn: that of its path, and one for the nodes above.
+const DISTS_PER_RECORD: usize = 2;
+/// Interval at which the heartbeat is renewed.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+/// Records between two looks at the clock, so that a flood of records does not stop the heartbeat.
 const RECORDS_AT_ONCE: usize = 4096;
 /// Time to wait for an answer of the thread: longer than one of its turns.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -82,10 +83,10 @@ pub struct Learning {
     state: State,
     /// Whether the next save has to write everything.
     save_all: Cell<bool>,
-    /// The thread's signs of life.
-    life: Arc<Life>,
+    /// The thread's heartbeats.
+    liveness: Arc<Liveness>,
     /// Counts open connections.
-    openings: Openings,
+    conn_starts: ConnStarts,
 }
 
 enum State {
@@ -103,64 +104,65 @@ struct Worker {
     records: Records,
     heartbeat: Heartbeat,
     batch: Vec<tp_record>,
-    beaten: Option<Instant>,
-    /// Whether rows of earlier knowledge are still to be written.
+    renewed: Option<Instant>,
+    /// Whether choice distributions of earlier knowledge are still to be written.
     is_filling: bool,
-    /// The count of records when rows were last written.
+    /// The count of records when choice distributions were last written.
     published: u64,
     /// Looks at long connections, and the interval; `None` for never, or after the sampler's thread has
     /// begun.
     sampler: Option<(Sampler, Duration)>,
     /// The channel to the sampler's thread, once that has begun.
     wishes: Option<Wishes>,
-    life: Arc<Life>,
+    liveness: Arc<Liveness>,
 }
 
 impl Learning {
-    /// Makes everything but the thread. It writes rows, so the first connection finds the earlier knowledge.
+    /// Makes everything but the thread. It writes choice distributions, so the first connection finds the earlier
+    /// knowledge.
     fn new(
         room: Room,
         records: Records,
         heartbeat: Heartbeat,
         sampler: Option<(Sampler, Duration)>,
-        openings: Openings,
+        conn_starts: ConnStarts,
     ) -> Learning {
-        let life = Arc::new(Life::new());
+        let liveness = Arc::new(Liveness::new());
         let mut worker = Worker {
-            life: Arc::clone(&life),
+            liveness: Arc::clone(&liveness),
             room,
             records,
             heartbeat,
             batch: Vec::new(),
-            beaten: None,
+            renewed: None,
             is_filling: true,
             published: 0,
             sampler,
             wishes: None,
         };
         worker.publish();
-        worker.beat();
+        worker.renew_heartbeat();
         Learning {
             state: State::Waits(RefCell::new(Box::new(worker))),
             save_all: Cell::new(false),
-            life,
-            openings,
+            liveness,
+            conn_starts,
         }
     }
 
-    /// Whether the programs may choose by rows.
-    pub fn rows_are_valid(&self) -> bool {
-        self.life.are_valid()
+    /// Whether the programs may choose by choice distributions.
+    pub fn choice_dists_are_valid(&self) -> bool {
+        self.liveness.are_valid()
     }
 
-    /// How often rows became void since the start.
-    pub fn times_void(&self) -> u64 {
-        self.life.times_void()
+    /// How often choice distributions became stale since the start.
+    pub fn times_stale(&self) -> u64 {
+        self.liveness.times_stale()
     }
 
-    /// Logs that rows are void, once for each time.
-    pub fn tell_void(&self) {
-        self.life.tell_void();
+    /// Logs that choice distributions are stale, once for each time.
+    pub fn log_stale(&self) {
+        self.liveness.log_stale();
     }
 
     /// Starts the thread. `ticks_per_s` is the kernel's tick, which is not known before.
@@ -187,7 +189,7 @@ impl Learning {
     }
 
     /// Lets the thread do something with its room; `None` if it does not answer in time. If it has given no
-    /// sign of life for too long, this does not wait at all.
+    /// heartbeat for too long, this does not wait at all.
     fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&mut Room) -> T + Send + 'static,
@@ -195,7 +197,7 @@ impl Learning {
         match &self.state {
             State::Waits(worker) => Some(question(&mut worker.borrow_mut().room)),
             State::Ended => None,
-            State::Works { .. } if !self.life.are_valid() => None,
+            State::Works { .. } if !self.liveness.are_valid() => None,
             State::Works { questions, .. } => {
                 let (answer, answered) = sync_channel(1);
                 let question: Question = Box::new(move |room| {
@@ -236,7 +238,7 @@ impl Learning {
 
     /// The open connections; none if they cannot be read.
     pub fn live(&self) -> Live {
-        self.openings.live().unwrap_or_else(|error| {
+        self.conn_starts.live().unwrap_or_else(|error| {
             tracing::warn!(%error, "open connections are not counted");
             Live::default()
         })
@@ -262,7 +264,7 @@ impl Learning {
     pub fn stopped(&self, remote: tcpilot_core::Prefix) -> Option<String> {
         let stopped = self.ask(move |room| {
             let effect = room.effect.as_ref()?;
-            effect.stopped(effect.cell(&remote))
+            effect.stopped(effect.assignment_bucket(&remote))
         });
         stopped.flatten()
     }
@@ -280,7 +282,7 @@ impl Learning {
 
     /// The problem of a learner that does not answer.
     pub fn hangs() -> Vec<String> {
-        vec!["the learner does not answer: no row is valid after 10 s".to_owned()]
+        vec!["the learner does not answer: no choice distribution is valid after 10 s".to_owned()]
     }
 
     /// The changes since the last save; everything if that save failed, or if `all` is set. `None` if the
@@ -354,8 +356,8 @@ impl Worker {
         self.heartbeat.stop();
     }
 
-    /// One turn of the thread. It writes rows before it gives the sign of life: after a long stop no old row
-    /// becomes valid before the learner has looked at it again.
+    /// One turn of the thread. It writes choice distributions before it renews the heartbeat: after a long stop no
+    /// old distribution becomes valid before the learner has looked at it again.
     fn turn(&mut self) {
         let begun = Instant::now();
         self.take_in();
@@ -363,20 +365,20 @@ impl Worker {
             effect.turn();
         }
         self.publish();
-        self.beat();
+        self.renew_heartbeat();
         self.room.turns.add(begun.elapsed().as_secs_f64(), 1);
     }
 
-    /// Writes the rows that new records ask for, and some of those that can wait.
+    /// Writes the choice distributions that new records ask for, and some of those that can wait.
     fn publish(&mut self) {
         let records = (self.room.records - self.published) as usize;
         self.published = self.room.records;
         let others = if self.is_filling {
-            ROWS_AT_FIRST
+            DISTS_AT_FIRST
         } else {
-            ROWS_PER_TURN
+            DISTS_PER_TURN
         };
-        let is_done = self.room.publish(others + ROWS_PER_RECORD * records);
+        let is_done = self.room.publish(others + DISTS_PER_RECORD * records);
         self.is_filling &= !is_done;
     }
 
@@ -394,8 +396,8 @@ impl Worker {
         self.room.dropped = self.records.dropped();
         for some in batch.chunks(RECORDS_AT_ONCE) {
             some.iter().for_each(|record| self.room.take(record));
-            if self.beaten.is_some() {
-                self.beat();
+            if self.renewed.is_some() {
+                self.renew_heartbeat();
             }
         }
         batch.clear();
@@ -406,11 +408,11 @@ impl Worker {
         }
     }
 
-    fn beat(&mut self) {
-        if self.beaten.is_none_or(|last| last.elapsed() >= BEAT) {
-            self.heartbeat.beat();
-            self.life.sign();
-            self.beaten = Some(Instant::now());
+    fn renew_heartbeat(&mut self) {
+        if self.renewed.is_none_or(|last| last.elapsed() >= HEARTBEAT) {
+            self.heartbeat.renew();
+            self.liveness.renew();
+            self.renewed = Some(Instant::now());
         }
     }
 }
@@ -420,25 +422,31 @@ impl Learning {
     ///
     /// In a dry run nothing is steered, so nothing is held out.
     pub fn open(ends: Ends, taught: Restored, keys: &Config) -> Learning {
-        let mut rows = ends.rows;
-        // The rows of a former daemon mean something else. Those of a program go with its costs.
+        let mut dists = ends.choice_dists;
+        // The choice distributions of a former daemon mean something else. Those of a program go with its costs.
         if taught.is_anew && keys.learner.common.kind == LearnerKind::THOMPSON {
-            rows.clear();
+            dists.clear();
         }
-        let mut room = Room::new(taught.taught, Box::new(rows), taught.clock);
+        let mut room = Room::new(taught.taught, Box::new(dists), taught.clock);
         let estimates = &keys.learner.estimates;
         room.begin_now(estimates.sample_bytes);
         if !keys.dry_run {
-            let cells = Box::new(ends.cells);
+            let buckets = Box::new(ends.assignment_buckets);
             room.effect = Some(Effect::open(
                 keys.effect.clone(),
                 taught.effect,
-                cells,
+                buckets,
                 taught.clock,
             ));
         }
         let every = Duration::from_secs(estimates.sample_s.into());
         let sampler = (!every.is_zero()).then_some((ends.sampler, every));
-        Learning::new(room, ends.records, ends.heartbeat, sampler, ends.openings)
+        Learning::new(
+            room,
+            ends.records,
+            ends.heartbeat,
+            sampler,
+            ends.conn_starts,
+        )
     }
 }

@@ -19,6 +19,6 @@ pub struct OfRoom {
     pub records: u64,
     /// Records for which the ring had no room.
     pub dropped: u64,
-    /// Times that rows were written.
+    /// Times that choice distributions were written.
     pub publications: u64,
 }

@@ -1,5 +1,5 @@
-//! The room: the learners of all policies, and the rows that they write. It knows neither threads nor the
-//! kernel, so tests can teach it made-up records.
+//! The room: the learners of all policies, and the choice distributions that they write. It knows neither threads nor
+//! the kernel, so tests can teach it made-up records.
 
 use std::collections::HashMap;
 
@@ -7,12 +7,12 @@ use tcpilot_abi::tp_record;
 use tcpilot_kernel::{MOVES, Move};
 
 use super::{
+    choice_dists::Table,
     clock::Clock,
     effect::Effect,
     histogram::{self, Histogram},
     long::Long,
     origin::{OfRoom, Origin},
-    rows::Table,
     taught::{Taught, Written},
 };
 use crate::figures::EffectReport;
@@ -39,7 +39,7 @@ pub struct Room {
     pub dropped: u64,
     /// Whether records stay in the ring, for the program that is about to take over.
     pub is_resting: bool,
-    /// Times that rows were written.
+    /// Times that choice distributions were written.
     pub publications: u64,
     crowded: u64,
     /// The comparison with held-out connections; `None` in a dry run.
@@ -53,7 +53,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// A room with these learners, which write their rows to this table.
+    /// A room with these learners, which write their choice distributions to this table.
     pub fn new(taught: Vec<Taught>, table: Box<dyn Table>, clock: Clock) -> Room {
         Room {
             taught,
@@ -145,20 +145,20 @@ impl Room {
         self.effect.as_mut().map(|effect| effect.report(explored))
     }
 
-    /// Writes at most `budget` rows for each policy; true if none is left to write.
+    /// Writes at most `budget` choice distributions for each policy; true if none is left to write.
     pub fn publish(&mut self, budget: usize) -> bool {
         let now_s = self.clock.now_s();
-        // Never 0: no row has that generation.
+        // Never 0: no distribution has that generation.
         let generation = self.generation.wrapping_add(1).max(1);
         let mut all = Written::default();
         for taught in &mut self.taught {
             let written = taught.publish(self.table.as_mut(), now_s, budget, generation);
-            all.rows += written.rows;
+            all.dists += written.dists;
             all.crowded += written.crowded;
             all.looked_at = all.looked_at.max(written.looked_at);
         }
         self.note_crowded(all.crowded);
-        if all.rows > 0 {
+        if all.dists > 0 {
             self.generation = generation;
             self.publications += 1;
         }
@@ -168,7 +168,7 @@ impl Room {
     fn note_crowded(&mut self, crowded: u64) {
         if self.crowded == 0 && crowded > 0 {
             tracing::warn!(
-                "there is not room for the rows of all paths: some choose by their group's; raise paths_max"
+                "there is not room for the choice distributions of all paths: some choose by their group's; raise paths_max"
             );
         }
         self.crowded += crowded;
@@ -177,7 +177,7 @@ impl Room {
     /// The present problems, a sentence each.
     pub fn limits(&self) -> Vec<String> {
         let crowded = (self.crowded > 0).then(|| {
-            "there is not room for the rows of all paths: some choose by their group's; raise paths_max"
+            "there is not room for the choice distributions of all paths: some choose by their group's; raise paths_max"
                 .to_owned()
         });
         let lost = self.counted().dropped;

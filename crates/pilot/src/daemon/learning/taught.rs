@@ -1,4 +1,4 @@
-//! One policy's learner, with everything to understand records and to write rows.
+//! One policy's learner, with everything to understand records and to write choice distributions.
 
 use std::{borrow::Cow, collections::BTreeMap, convert::Infallible};
 
@@ -18,12 +18,12 @@ use crate::figures::ShownView;
 
 use super::{
     arms::{Arms, Upto},
+    choice_dists::{Table, node_key},
     clock::Clock,
     greedy::{EpsilonGreedy, Greedy},
     histogram::Shown,
     long::Before,
     measures::{Book, Sample, Windows},
-    rows::{Table, row_key},
     switches::Switches,
     translate::{Silent, Terms, has, is_held_out, lineage, observation, was_switched},
 };
@@ -71,14 +71,14 @@ pub struct Drawn {
     pub probability: f64,
 }
 
-/// The result of writing rows.
+/// The result of writing choice distributions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Rows that were written because their content changed.
-    pub rows: usize,
-    /// Rows that were checked for a change.
+    /// Distributions that were written because their content changed.
+    pub dists: usize,
+    /// Distributions that were checked for a change.
     pub looked_at: usize,
-    /// Rows that found no room, or that replaced another row.
+    /// Distributions that found no room, or that replaced another.
     pub crowded: u64,
 }
 
@@ -255,7 +255,8 @@ impl Taught {
         }
     }
 
-    /// Checks at most `budget` rows that may have changed, and writes those that have, under this generation.
+    /// Checks at most `budget` choice distributions that may have changed, and writes those that have, under this
+    /// generation.
     pub fn publish(
         &mut self,
         table: &mut dyn Table,
@@ -266,21 +267,21 @@ impl Taught {
         let mut written = Written::default();
         let lesson = &self.lesson;
         let looked_at = self.learner.publish(now_s, budget, &mut |node, plan| {
-            let key = row_key(node, lesson.policy);
+            let key = node_key(node, lesson.policy);
             let Some(plan) = plan else {
                 table.remove(&key);
                 return;
             };
             let upto = lesson.upto(node, plan);
-            let is_same = |row: Upto| lesson.arms.is_same(&row, &upto);
+            let is_same = |dist: Upto| lesson.arms.is_same(&dist, &upto);
             if table.get(&key).is_some_and(is_same) {
                 return;
             }
             match table.put(&key, upto, generation) {
-                Put::New | Put::Changed => written.rows += 1,
+                Put::New | Put::Changed => written.dists += 1,
                 Put::Same => {}
                 Put::Replaced => {
-                    written.rows += 1;
+                    written.dists += 1;
                     written.crowded += 1;
                 }
                 Put::Full => written.crowded += 1,
@@ -292,7 +293,8 @@ impl Taught {
 }
 
 impl Lesson {
-    /// The learner of this kind, without any knowledge: here each kind is registered that writes rows.
+    /// The learner of this kind, without any knowledge: here each kind is registered that writes choice
+    /// distributions.
     fn learner(&self) -> Result<Box<dyn Learner>, Unusable> {
         if let Some(greedy) = self.greedy.clone() {
             let (settings, arms) = (self.settings.clone(), self.arms.clone());

@@ -34,7 +34,7 @@ pub struct Terms<'a> {
 /// Why a record teaches nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Silent {
-    /// Another connection overwrote the note of its opening, so its algorithm is not known.
+    /// Another connection overwrote what is kept from its start, so its algorithm is not known.
     Forgotten,
     /// Its application chose another algorithm in mid-life, so the rate belongs to no single algorithm.
     Foreign,

@@ -14,9 +14,9 @@ use tcpilot_learner::{
 };
 
 use super::{
+    choice_dists::{place_of, prefix_of},
     origin::OfRoom,
     room::Room,
-    rows::{place_of, prefix_of},
     switches::Switched,
     taught::Taught,
 };
@@ -193,15 +193,15 @@ impl Room {
 
     /// The learner's part of `status`.
     pub fn status(&mut self) -> LearningStatus {
-        let (rows, rows_max) = self.table.len();
+        let (choice_dists, choice_dists_max) = self.table.len();
         let OfRoom {
             records,
             dropped,
             publications,
         } = self.counted();
         let mut status = LearningStatus {
-            rows: rows as u64,
-            rows_max: rows_max as u64,
+            choice_dists: choice_dists as u64,
+            choice_dists_max: choice_dists_max as u64,
             publications,
             records,
             dropped,

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use tcpilot_config::{Effect as Keys, HoldOut};
-use tcpilot_kernel::CELLS;
+use tcpilot_kernel::ASSIGNMENT_BUCKETS;
 use tcpilot_proof::Schedule;
 
 /// Whole prefixes are held out from this many groups on.
@@ -23,7 +23,7 @@ pub struct Activity(HashMap<u64, u64>);
 impl Activity {
     /// Notes that a connection of this group ended.
     pub fn note(&mut self, group: u64, now_s: u64) {
-        self.0.insert(group, now_s); // at most as many groups as there are cells
+        self.0.insert(group, now_s); // at most as many groups as there are assignment buckets
     }
 
     /// The number of active groups.
@@ -84,17 +84,17 @@ pub fn schedule(keys: &Keys, design: HoldOut, is_trial: bool, secret: [u64; 2]) 
     }
 }
 
-/// The group that a cell belongs to.
-pub fn group_of(design: HoldOut, cell: u32) -> u64 {
+/// The group that an assignment bucket belongs to.
+pub fn group_of(design: HoldOut, bucket: u32) -> u64 {
     match design {
         HoldOut::Host => ALL,
-        _ => cell.into(),
+        _ => bucket.into(),
     }
 }
 
-/// The groups of all cells.
+/// The groups of all assignment buckets.
 pub fn groups(design: HoldOut) -> impl Iterator<Item = u64> {
-    (0..CELLS as u32).map(move |cell| group_of(design, cell))
+    (0..ASSIGNMENT_BUCKETS as u32).map(move |bucket| group_of(design, bucket))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use tcpilot_core::rows::CellSecrets;
+use tcpilot_core::choice_dist::AssignmentSecrets;
 use tcpilot_proof::{
     Trial,
     trial::{Group, Host},
@@ -39,8 +39,8 @@ struct Named {
 /// The content of the file.
 #[derive(Debug, Default)]
 pub struct Saved {
-    /// The secrets that decide the cell of a group, and when it is held out.
-    pub(super) secrets: CellSecrets,
+    /// The secrets that decide the assignment bucket of a group, and when it is held out.
+    pub(super) secrets: AssignmentSecrets,
     pub(super) past: Past,
     hosts: HashMap<String, Host>,
     groups: HashMap<String, HashMap<u64, Group>>,
@@ -54,7 +54,7 @@ pub struct Saved {
 ///
 /// # Errors
 /// The database cannot be read.
-pub fn secrets(store: Option<&Store>) -> Result<CellSecrets, StateError> {
+pub fn secrets(store: Option<&Store>) -> Result<AssignmentSecrets, StateError> {
     Saved::read(store).map(|saved| saved.secrets)
 }
 
@@ -95,7 +95,7 @@ impl Saved {
                 "{damaged} rows of what was shown of the effect were damaged and are forgotten"
             );
         }
-        if saved.secrets == CellSecrets::default() {
+        if saved.secrets == AssignmentSecrets::default() {
             let random = RandomState::new();
             self = Saved {
                 secrets: std::array::from_fn(|number| random.hash_one(number)),
@@ -107,7 +107,7 @@ impl Saved {
     }
 
     /// The same if it has these secrets, which the programs have already; else a new state with them.
-    pub fn with_secrets(self, secrets: CellSecrets) -> Saved {
+    pub fn with_secrets(self, secrets: AssignmentSecrets) -> Saved {
         if self.secrets == secrets {
             return self;
         }

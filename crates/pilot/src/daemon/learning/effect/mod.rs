@@ -1,8 +1,8 @@
 //! Measures whether steering helps: holds connections out, computes the gain of the others against them, and
 //! has a guard that stops steering if it does harm (docs/understand/decisions/19-effect.md).
 //!
-//! The arithmetic is in `tcpilot_proof`. This module adds the clock, the cells that the BPF programs read,
-//! and the records that come back.
+//! The arithmetic is in `tcpilot_proof`. This module adds the clock, the assignment buckets that the BPF programs
+//! read, and the records that come back.
 
 mod design;
 mod keep;
@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use serde::{Deserialize, Serialize};
 use tcpilot_abi::{TP_TRIAL_COUNTS, TP_TRIAL_HELD_OUT, tp_record};
 use tcpilot_config::{Effect as Keys, HoldOut};
-use tcpilot_core::rows::{CellSecrets, cell};
-use tcpilot_kernel::{CELLS, Cells};
+use tcpilot_core::choice_dist::{AssignmentSecrets, assignment_bucket};
+use tcpilot_kernel::{ASSIGNMENT_BUCKETS, AssignmentBuckets};
 use tcpilot_proof::{
     Arm, History, Outcome, Point, Schedule, Sequence, Trial,
     guard::Limits,
@@ -33,15 +33,15 @@ const STOPS_MAX: usize = 32;
 /// The most hours for which the algorithms of connections are remembered.
 const CHOICES_MAX: usize = 24 * 14;
 
-/// The table of cells, `enum tp_trial` each, which the BPF programs read; in tests an array.
-pub trait CellTable: Send {
-    /// Writes all cells.
-    fn set(&mut self, all: &[u8; CELLS]);
+/// The table of assignment buckets, `enum tp_trial` each, which the BPF programs read; in tests an array.
+pub trait AssignmentTable: Send {
+    /// Writes all assignment buckets.
+    fn set(&mut self, all: &[u8; ASSIGNMENT_BUCKETS]);
 }
 
-impl CellTable for Cells {
-    fn set(&mut self, all: &[u8; CELLS]) {
-        Cells::set(self, all);
+impl AssignmentTable for AssignmentBuckets {
+    fn set(&mut self, all: &[u8; ASSIGNMENT_BUCKETS]) {
+        AssignmentBuckets::set(self, all);
     }
 }
 
@@ -93,8 +93,8 @@ struct Past {
 /// The comparison of steered and held-out connections, see the module's comment.
 pub struct Effect {
     keys: Keys,
-    secrets: CellSecrets,
-    cells: Box<dyn CellTable>,
+    secrets: AssignmentSecrets,
+    buckets: Box<dyn AssignmentTable>,
     clock: Clock,
     terms: Terms,
     past: Past,
@@ -117,7 +117,12 @@ pub struct Effect {
 
 impl Effect {
     /// Goes on from the saved state.
-    pub fn open(keys: Keys, saved: Saved, cells: Box<dyn CellTable>, clock: Clock) -> Effect {
+    pub fn open(
+        keys: Keys,
+        saved: Saved,
+        buckets: Box<dyn AssignmentTable>,
+        clock: Clock,
+    ) -> Effect {
         let limits = (keys.guard_percent > 0).then(|| Limits {
             harm: f64::from(keys.guard_percent) / 100.0,
             pause_s: keys.guard_pause_s.into(),
@@ -144,7 +149,7 @@ impl Effect {
             next_s: 0,
             unsaved_all: true,
             keys,
-            cells,
+            buckets,
             clock,
             terms,
         };
@@ -195,8 +200,8 @@ impl Effect {
             return;
         }
         let now_s = self.now_s();
-        let cell = cell(&self.secrets, &record.remote);
-        self.active.note(cell.into(), now_s);
+        let bucket = assignment_bucket(&self.secrets, &record.remote);
+        self.active.note(bucket.into(), now_s);
         self.past.counts.all += 1;
         let trial = u32::from(record.trial);
         if trial & TP_TRIAL_HELD_OUT != 0 {
@@ -207,8 +212,8 @@ impl Effect {
             return;
         }
         let started_s = self.clock.seconds(record.opened_ns).max(0.0) as u64;
-        let group = design::group_of(self.design, cell);
-        // When blocks change, a connection may open a moment before its cell is written.
+        let group = design::group_of(self.design, bucket);
+        // When blocks change, a connection may open a moment before its assignment bucket is written.
         let expected = match trial & TP_TRIAL_HELD_OUT {
             0 => Arm::Treated,
             _ => Arm::Control,
@@ -241,7 +246,7 @@ impl Effect {
         of_policy.take(group, started_s, seen, schedule, &no_guard);
         if group != ALL && !self.names.contains_key(&group) {
             let lineage = super::translate::lineage(record);
-            let name = super::rows::prefix_of(&lineage.group).to_string();
+            let name = super::choice_dists::prefix_of(&lineage.group).to_string();
             self.names.insert(group, name);
         }
     }
@@ -268,7 +273,7 @@ impl Effect {
         }
     }
 
-    /// Counts blocks that are over, and changes cells in time. Call it often.
+    /// Counts blocks that are over, and changes assignment buckets in time. Call it often.
     pub fn turn(&mut self) {
         let now_s = self.now_s();
         if now_s < self.next_s {
@@ -276,7 +281,7 @@ impl Effect {
         }
         self.close(now_s);
         self.redesign(now_s);
-        self.write_cells(now_s);
+        self.write_buckets(now_s);
         // One second is the shortest wait, which is soon enough for every change.
         let next_s = self.schedule.next_change_s(now_s);
         let stops = self
@@ -366,21 +371,21 @@ impl Effect {
     }
 
     /// A stop is in force also while nothing is held out: it was found in a trial.
-    fn write_cells(&mut self, now_s: u64) {
-        let mut all = Box::new([0; CELLS]);
+    fn write_buckets(&mut self, now_s: u64) {
+        let mut all = Box::new([0; ASSIGNMENT_BUCKETS]);
         let is_on = self.is_on();
         let stopped: HashMap<u64, u64> = self.whole.stopped(now_s).collect();
         let is_stopped = !self.whole.host.guard.allows(now_s);
         let of_host = (self.design == HoldOut::Host).then(|| self.says(ALL, now_s));
-        for (cell, group) in all.iter_mut().zip(design::groups(self.design)) {
-            *cell = match of_host {
+        for (bucket, group) in all.iter_mut().zip(design::groups(self.design)) {
+            *bucket = match of_host {
                 _ if is_stopped || stopped.contains_key(&group) => TP_TRIAL_HELD_OUT as u8,
                 _ if !is_on => 0,
                 Some(says) => says,
                 None => self.says(group, now_s),
             };
         }
-        self.cells.set(&all);
+        self.buckets.set(&all);
     }
 
     /// The `enum tp_trial` of a group by the schedule, without the guards.

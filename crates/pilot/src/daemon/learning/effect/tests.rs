@@ -1,23 +1,23 @@
-//! The effect of made-up records, with cells in memory and a clock that the test sets.
+//! The effect of made-up records, with assignment buckets in memory and a clock that the test sets.
 
 use std::sync::{Arc, Mutex};
 
 use super::{keep::POLICY, *};
 use crate::state::Knowledge;
 
-/// Cells in memory.
+/// Assignment buckets in memory.
 #[derive(Clone)]
 struct InMemory(Arc<Mutex<Vec<u8>>>);
 
-impl CellTable for InMemory {
-    fn set(&mut self, all: &[u8; CELLS]) {
+impl AssignmentTable for InMemory {
+    fn set(&mut self, all: &[u8; ASSIGNMENT_BUCKETS]) {
         *self.0.lock().unwrap() = all.to_vec();
     }
 }
 
 struct World {
     effect: Effect,
-    cells: InMemory,
+    buckets: InMemory,
     /// The seconds by which the test's clock is ahead of the real one.
     now_s: u64,
 }
@@ -39,11 +39,11 @@ fn saved(store: &[Knowledge]) -> Saved {
 
 impl World {
     fn open(keys: Keys, saved: Saved, now_s: u64) -> World {
-        let cells = InMemory(Arc::default());
+        let buckets = InMemory(Arc::default());
         let clock = Clock::new(now_s as f64 + 0.5);
         World {
-            effect: Effect::open(keys, saved, Box::new(cells.clone()), clock),
-            cells,
+            effect: Effect::open(keys, saved, Box::new(buckets.clone()), clock),
+            buckets,
             now_s,
         }
     }
@@ -62,8 +62,8 @@ impl World {
     }
 
     fn says(&self, host: u8) -> u8 {
-        let cell = cell(&self.effect.secrets, &remote(host));
-        self.cells.0.lock().unwrap()[cell as usize]
+        let bucket = assignment_bucket(&self.effect.secrets, &remote(host));
+        self.buckets.0.lock().unwrap()[bucket as usize]
     }
 
     /// A connection to a host opens and ends now. Steered ones are faster by a gain.
@@ -161,7 +161,15 @@ fn zero_percent_holds_nothing_out_and_says_so() {
         ..keys()
     });
     world.run(60, 4, |_| 0.2);
-    assert!(world.cells.0.lock().unwrap().iter().all(|cell| *cell == 0));
+    assert!(
+        world
+            .buckets
+            .0
+            .lock()
+            .unwrap()
+            .iter()
+            .all(|bucket| *bucket == 0)
+    );
     let unknown = world.effect.report(0.0).unknown.unwrap();
     assert!(unknown.contains("hold_out_percent"), "{unknown}");
 }
@@ -223,7 +231,7 @@ fn the_guard_stops_a_group_then_the_host_and_tries_again() {
         if world.says(3) == TP_TRIAL_HELD_OUT as u8 && world.says(4) != world.says(3) {
             let stop = world
                 .effect
-                .stopped(cell(&world.effect.secrets, &remote(3)));
+                .stopped(assignment_bucket(&world.effect.secrets, &remote(3)));
             if stop.is_some() {
                 stopped_at = Some(second);
                 break;
@@ -243,7 +251,7 @@ fn the_guard_stops_a_group_then_the_host_and_tries_again() {
     assert!(
         world
             .effect
-            .stopped(cell(&world.effect.secrets, &remote(3)))
+            .stopped(assignment_bucket(&world.effect.secrets, &remote(3)))
             .is_none()
     );
 }
@@ -262,7 +270,7 @@ fn harm_everywhere_stops_the_host() {
     );
     assert!(
         world
-            .cells
+            .buckets
             .0
             .lock()
             .unwrap()
@@ -280,17 +288,22 @@ fn a_stop_of_a_trial_is_in_force_after_it_although_nothing_is_held_out() {
         ..keys()
     });
     let held_out = |world: &World| {
-        let cells = world.cells.0.lock().unwrap();
-        let count = |say: u32| cells.iter().filter(|cell| u32::from(**cell) == say).count();
+        let buckets = world.buckets.0.lock().unwrap();
+        let count = |say: u32| {
+            buckets
+                .iter()
+                .filter(|bucket| u32::from(**bucket) == say)
+                .count()
+        };
         (count(TP_TRIAL_HELD_OUT), count(0))
     };
-    assert_eq!(held_out(&world), (0, CELLS));
+    assert_eq!(held_out(&world), (0, ASSIGNMENT_BUCKETS));
     world.effect.set_trial(36_000);
     world.run(200, 12, |_| -0.3);
     world.effect.set_trial(0);
-    assert_eq!(held_out(&world), (CELLS, 0));
+    assert_eq!(held_out(&world), (ASSIGNMENT_BUCKETS, 0));
     world.advance(1001);
-    assert_eq!(held_out(&world), (0, CELLS));
+    assert_eq!(held_out(&world), (0, ASSIGNMENT_BUCKETS));
     assert!(world.effect.stopped(7).is_none());
 }
 
@@ -315,8 +328,8 @@ fn if_all_groups_are_compared_as_one_its_stop_is_that_of_each_address() {
     world.advance(1);
     for host in 0..12 {
         assert_eq!(u32::from(world.says(host)), TP_TRIAL_HELD_OUT);
-        let cell = cell(&world.effect.secrets, &remote(host));
-        let told = world.effect.stopped(cell).unwrap();
+        let bucket = assignment_bucket(&world.effect.secrets, &remote(host));
+        let told = world.effect.stopped(bucket).unwrap();
         assert!(told.starts_with("all groups: steering costs"), "{told}");
     }
 }
@@ -350,7 +363,7 @@ fn what_was_shown_and_what_is_stopped_survives_a_restart() {
     let same = |a: Option<f64>, b: Option<f64>| (a.unwrap() - b.unwrap()).abs() < 1e-9;
     assert!(same(after.measures[0].low, before.measures[0].low));
     assert!((after.worst[0].change - before.worst[0].change).abs() < 1e-9);
-    let all = |world: &World| world.cells.0.lock().unwrap().clone();
+    let all = |world: &World| world.buckets.0.lock().unwrap().clone();
     assert_eq!(all(&restarted), all(&world));
     // Nothing is written again, except for the rows that are always written.
     let again = restarted.effect.unsaved(false);
@@ -418,7 +431,7 @@ fn a_damaged_row_is_passed_over_and_other_secrets_begin_anew() {
 }
 
 #[test]
-fn a_connection_whose_cell_said_something_else_is_left_out() {
+fn a_connection_with_another_bucket_value_is_left_out() {
     let mut world = World::new(keys());
     world.effect.set_trial(3600);
     world.run(45, 8, |_| 0.0);

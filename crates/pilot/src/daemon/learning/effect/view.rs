@@ -254,15 +254,15 @@ impl Effect {
         }
     }
 
-    /// The cell of an address.
-    pub fn cell(&self, remote: &tcpilot_core::Prefix) -> u32 {
-        tcpilot_core::rows::cell(&self.secrets, &remote.words())
+    /// The assignment bucket of an address.
+    pub fn assignment_bucket(&self, remote: &tcpilot_core::Prefix) -> u32 {
+        tcpilot_core::choice_dist::assignment_bucket(&self.secrets, &remote.words())
     }
 
-    /// The sentence of the stop that affects an address's cell, if there is one.
-    pub fn stopped(&self, cell: u32) -> Option<String> {
+    /// The sentence of the stop that affects an address's assignment bucket, if there is one.
+    pub fn stopped(&self, bucket: u32) -> Option<String> {
         let now_s = self.now_s();
-        let group = super::design::group_of(self.design, cell);
+        let group = super::design::group_of(self.design, bucket);
         let is_stopped = self.whole.stopped(now_s).any(|(one, _)| one == group);
         let name = self.name(group);
         let mut stops = self.past.stops.iter().rev();

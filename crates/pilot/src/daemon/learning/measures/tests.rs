@@ -222,7 +222,7 @@ fn a_rescued_connection_belongs_to_its_first_algorithm() {
 }
 
 #[test]
-fn a_favourite_needs_a_row_and_half() {
+fn a_favourite_needs_a_distribution_and_half() {
     let greedy = |probability, level: u32| {
         let mut tried = Tried::new();
         let one = tp_record {

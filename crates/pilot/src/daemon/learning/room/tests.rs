@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use tcpilot_abi::{TP_CONN_DRY_RUN, TP_RECORD_SAMPLE, tp_config, tp_row_key};
+use tcpilot_abi::{TP_CONN_DRY_RUN, TP_RECORD_SAMPLE, tp_config, tp_node_key};
 use tcpilot_config::LearnerKind;
 use tcpilot_core::Prefix;
 use tcpilot_kernel::{Live, Put};
@@ -15,8 +15,8 @@ use super::*;
 use crate::{
     daemon::learning::{
         arms::{Arms, Upto},
+        choice_dists::node_key,
         measures::Windows,
-        rows::row_key,
         taught::Lesson,
     },
     state::SavedRow,
@@ -24,21 +24,21 @@ use crate::{
 
 type InMemory = HashMap<Vec<u8>, (Upto, u32)>;
 
-/// Rows in memory, with the generation of each.
+/// Choice distributions in memory, with the generation of each.
 #[derive(Clone, Default)]
-pub struct Rows(Arc<Mutex<InMemory>>);
+pub struct ChoiceDists(Arc<Mutex<InMemory>>);
 
-fn bytes(key: &tp_row_key) -> Vec<u8> {
+fn bytes(key: &tp_node_key) -> Vec<u8> {
     tcpilot_abi::to_bytes(key).to_vec()
 }
 
-impl Table for Rows {
-    fn get(&self, key: &tp_row_key) -> Option<Upto> {
-        let rows = self.0.lock().unwrap();
-        rows.get(&bytes(key)).map(|row| row.0)
+impl Table for ChoiceDists {
+    fn get(&self, key: &tp_node_key) -> Option<Upto> {
+        let dists = self.0.lock().unwrap();
+        dists.get(&bytes(key)).map(|dist| dist.0)
     }
 
-    fn put(&mut self, key: &tp_row_key, upto: Upto, generation: u32) -> Put {
+    fn put(&mut self, key: &tp_node_key, upto: Upto, generation: u32) -> Put {
         let before = self
             .0
             .lock()
@@ -47,7 +47,7 @@ impl Table for Rows {
         before.map_or(Put::New, |_| Put::Changed)
     }
 
-    fn remove(&mut self, key: &tp_row_key) {
+    fn remove(&mut self, key: &tp_node_key) {
         self.0.lock().unwrap().remove(&bytes(key));
     }
 
@@ -84,11 +84,11 @@ pub fn lesson(steer_percent: u32) -> Lesson {
     }
 }
 
-fn room(steer_percent: u32, saved: &[SavedRow]) -> (Room, Rows) {
+fn room(steer_percent: u32, saved: &[SavedRow]) -> (Room, ChoiceDists) {
     room_of(lesson(steer_percent), saved)
 }
 
-/// A learner with these saved rows.
+/// A learner with these saved dists.
 fn restored(lesson: Lesson, saved: &[SavedRow], now_s: f64) -> (Taught, Restored) {
     let rows = |each: &mut dyn FnMut(&[u8], &[u8])| {
         saved.iter().for_each(|(key, row)| each(key, row));
@@ -97,14 +97,14 @@ fn restored(lesson: Lesson, saved: &[SavedRow], now_s: f64) -> (Taught, Restored
     Taught::restore(lesson, now_s, rows).unwrap().unwrap()
 }
 
-pub fn room_of(lesson: Lesson, saved: &[SavedRow]) -> (Room, Rows) {
+pub fn room_of(lesson: Lesson, saved: &[SavedRow]) -> (Room, ChoiceDists) {
     let clock = Clock::new(1e9);
     let taught = restored(lesson, saved, clock.now_s());
-    let rows = Rows::default();
-    let mut room = Room::new(vec![taught.0], Box::new(rows.clone()), clock);
+    let dists = ChoiceDists::default();
+    let mut room = Room::new(vec![taught.0], Box::new(dists.clone()), clock);
     room.ticks_per_s = 250;
     room.publish(usize::MAX);
-    (room, rows)
+    (room, dists)
 }
 
 fn words(address: &str) -> [u32; 4] {
@@ -149,48 +149,48 @@ pub fn teach(room: &mut Room, addresses: &[&str], each: u32) {
     room.publish(usize::MAX);
 }
 
-/// The share of bbr in the row at this level above an address, if there is a row.
-fn bbr(rows: &Rows, address: &str, level: Level) -> Option<f64> {
+/// The share of bbr in the choice distribution at this level above an address, if there is one.
+fn bbr(dists: &ChoiceDists, address: &str, level: Level) -> Option<f64> {
     let bits = words(address).iter().fold(0, |bits: u128, word| {
         bits << 32 | u128::from(u32::from_be(*word))
     });
     let node = Lineage::of_prefix(bits, 14, 0).node(level);
-    let upto = rows.get(&row_key(&node, POLICY))?;
+    let upto = dists.get(&node_key(&node, POLICY))?;
     Some(f64::from(upto[0]) / 65535.0)
 }
 
 #[test]
-fn the_first_connection_of_all_finds_a_row_that_explores() {
-    let (_, rows) = room(100, &[]);
-    let share = bbr(&rows, "198.51.100.7", Level::Global).unwrap();
+fn the_first_connection_of_all_finds_shares_that_explore() {
+    let (_, dists) = room(100, &[]);
+    let share = bbr(&dists, "198.51.100.7", Level::Global).unwrap();
     assert!((0.02..0.98).contains(&share), "{share}");
-    assert_eq!(bbr(&rows, "198.51.100.7", Level::Class), None);
+    assert_eq!(bbr(&dists, "198.51.100.7", Level::Class), None);
 }
 
 #[test]
 fn the_better_algorithm_gets_the_draws_of_its_path_and_its_neighbours_start_with_it() {
-    let (mut room, rows) = room(100, &[]);
-    let before = bbr(&rows, "198.51.100.9", Level::Global).unwrap();
+    let (mut room, dists) = room(100, &[]);
+    let before = bbr(&dists, "198.51.100.9", Level::Global).unwrap();
     teach(&mut room, &["198.51.100.7", "198.51.100.8"], 40);
-    assert!(bbr(&rows, "198.51.100.7", Level::Path).unwrap() > 0.95);
+    assert!(bbr(&dists, "198.51.100.7", Level::Path).unwrap() > 0.95);
     assert_eq!(
-        bbr(&rows, "198.51.100.9", Level::Path),
+        bbr(&dists, "198.51.100.9", Level::Path),
         None,
         "it was never met"
     );
-    assert!(bbr(&rows, "198.51.100.9", Level::Group).unwrap() > 0.9);
-    assert!(bbr(&rows, "198.51.100.9", Level::Group).unwrap() > before);
-    assert_eq!(bbr(&rows, "198.51.101.9", Level::Group), None);
-    assert!(bbr(&rows, "198.51.101.9", Level::Site).unwrap() > before);
+    assert!(bbr(&dists, "198.51.100.9", Level::Group).unwrap() > 0.9);
+    assert!(bbr(&dists, "198.51.100.9", Level::Group).unwrap() > before);
+    assert_eq!(bbr(&dists, "198.51.101.9", Level::Group), None);
+    assert!(bbr(&dists, "198.51.101.9", Level::Site).unwrap() > before);
 }
 
 #[test]
-fn a_row_is_written_only_when_its_shares_change() {
-    let (mut room, rows) = room(100, &[]);
+fn a_distribution_is_written_only_when_it_changes() {
+    let (mut room, dists) = room(100, &[]);
     teach(&mut room, &["198.51.100.7"], 60);
     let generations = || -> Vec<u32> {
-        let rows = rows.0.lock().unwrap();
-        let mut all: Vec<u32> = rows.values().map(|row| row.1).collect();
+        let dists = dists.0.lock().unwrap();
+        let mut all: Vec<u32> = dists.values().map(|dist| dist.1).collect();
         all.sort_unstable();
         all
     };
@@ -207,20 +207,20 @@ fn a_row_is_written_only_when_its_shares_change() {
 fn a_canary_steers_its_share_of_the_groups_and_learns_of_all() {
     let addresses: Vec<String> = (0..200).map(|i| format!("198.18.{i}.7")).collect();
     let steered = |percent| -> Vec<&str> {
-        let (mut room, rows) = room(percent, &[]);
+        let (mut room, dists) = room(percent, &[]);
         let all: Vec<&str> = addresses.iter().map(String::as_str).collect();
         teach(&mut room, &all, 4);
         assert_eq!(room.status().taught, 800);
         for level in [Level::Site, Level::Class, Level::Global] {
             assert_eq!(
-                bbr(&rows, all[0], level),
+                bbr(&dists, all[0], level),
                 Some(0.0),
                 "strangers keep the default"
             );
         }
         let is_steered = |address: &&str| {
-            let path = bbr(&rows, address, Level::Path).unwrap() > 0.0;
-            assert_eq!(bbr(&rows, address, Level::Group).unwrap() > 0.0, path);
+            let path = bbr(&dists, address, Level::Path).unwrap() > 0.0;
+            assert_eq!(bbr(&dists, address, Level::Group).unwrap() > 0.0, path);
             path
         };
         addresses
@@ -256,7 +256,7 @@ fn what_is_not_steered_costs_no_budget() {
 
 #[test]
 fn what_was_saved_chooses_after_a_restart_as_before() {
-    let (mut room, rows) = room(100, &[]);
+    let (mut room, dists) = room(100, &[]);
     teach(&mut room, &["198.51.100.7", "203.0.113.9"], 40);
     let saved = room.unsaved(false).remove(0);
     assert!(saved.is_all, "the file had nothing of it");
@@ -267,7 +267,7 @@ fn what_was_saved_chooses_after_a_restart_as_before() {
     let (again, after) = self::room(100, &saved.rows);
     for level in [Level::Path, Level::Group, Level::Site, Level::Global] {
         let (before, after) = (
-            bbr(&rows, "198.51.100.7", level),
+            bbr(&dists, "198.51.100.7", level),
             bbr(&after, "198.51.100.7", level),
         );
         assert!((before.unwrap() - after.unwrap()).abs() < 0.02, "{level:?}");
@@ -309,13 +309,13 @@ fn a_damaged_row_takes_no_other_with_it() {
 }
 
 #[test]
-fn a_reset_forgets_all_and_leaves_the_row_of_the_beginning() {
-    let (mut room, rows) = room(100, &[]);
-    let first = rows.len();
+fn a_reset_leaves_the_first_distribution() {
+    let (mut room, dists) = room(100, &[]);
+    let first = dists.len();
     teach(&mut room, &["198.51.100.7"], 4);
     assert_eq!(room.reset(), 1);
     room.publish(usize::MAX);
-    assert_eq!(rows.len(), first);
+    assert_eq!(dists.len(), first);
     assert!(room.unsaved(false).remove(0).is_all);
 }
 

@@ -1,51 +1,51 @@
-//! The table of rows by which the BPF programs choose, and the keys of the learner's nodes in it.
+//! The table of choice distributions by which the BPF programs choose, and the keys of the learner's nodes in it.
 
-use tcpilot_abi::tp_row_key;
-use tcpilot_core::{Prefix, rows::Place};
-use tcpilot_kernel::{Put, Rows};
+use tcpilot_abi::tp_node_key;
+use tcpilot_core::{Prefix, choice_dist::Place};
+use tcpilot_kernel::{ChoiceDists, Put};
 use tcpilot_learner::{NodeKey, lineage::Key};
 
 use super::arms::Upto;
 
-/// The table of rows; in tests a map in memory.
+/// The table of choice distributions; in tests a map in memory.
 pub trait Table: Send {
-    /// The content of a row.
-    fn get(&self, key: &tp_row_key) -> Option<Upto>;
-    /// Writes a row.
-    fn put(&mut self, key: &tp_row_key, upto: Upto, generation: u32) -> Put;
-    /// Removes a row.
-    fn remove(&mut self, key: &tp_row_key);
-    /// Removes all rows.
+    /// The content of a choice distribution.
+    fn get(&self, key: &tp_node_key) -> Option<Upto>;
+    /// Writes a choice distribution.
+    fn put(&mut self, key: &tp_node_key, upto: Upto, generation: u32) -> Put;
+    /// Removes a choice distribution.
+    fn remove(&mut self, key: &tp_node_key);
+    /// Removes all choice distributions.
     fn clear(&mut self);
-    /// The number of rows, and the room for rows.
+    /// The number of choice distributions, and the room for distributions.
     fn len(&self) -> (usize, usize);
 }
 
-impl Table for Rows {
-    fn get(&self, key: &tp_row_key) -> Option<Upto> {
-        Rows::get(self, key).map(|row| row.upto)
+impl Table for ChoiceDists {
+    fn get(&self, key: &tp_node_key) -> Option<Upto> {
+        ChoiceDists::get(self, key).map(|dist| dist.upto)
     }
 
-    fn put(&mut self, key: &tp_row_key, upto: Upto, generation: u32) -> Put {
-        Rows::put(self, key, upto, generation)
+    fn put(&mut self, key: &tp_node_key, upto: Upto, generation: u32) -> Put {
+        ChoiceDists::put(self, key, upto, generation)
     }
 
-    fn remove(&mut self, key: &tp_row_key) {
-        Rows::remove(self, key);
+    fn remove(&mut self, key: &tp_node_key) {
+        ChoiceDists::remove(self, key);
     }
 
     fn clear(&mut self) {
-        Rows::clear(self);
+        ChoiceDists::clear(self);
     }
 
     fn len(&self) -> (usize, usize) {
-        (Rows::len(self), self.capacity())
+        (ChoiceDists::len(self), self.capacity())
     }
 }
 
-/// The key of a node's row. The BPF programs make the same key from an address (`tp_row_key_at`).
-pub fn row_key(node: &NodeKey, policy: u8) -> tp_row_key {
-    tp_row_key {
+/// The key of a node's choice distribution. The BPF programs make the same key from an address (`tp_node_key_at`).
+pub fn node_key(node: &NodeKey, policy: u8) -> tp_node_key {
+    tp_node_key {
         prefix: words(&node.key),
         domain: node.key.domain,
         class: node.key.class,
@@ -54,7 +54,7 @@ pub fn row_key(node: &NodeKey, policy: u8) -> tp_row_key {
     }
 }
 
-/// The place of a path, by which the notes of its open connections are found.
+/// The place of a path, by which the starts of its open connections are found.
 pub fn place_of(path: &NodeKey, policy: u8) -> Place {
     Place {
         remote: words(&path.key),
@@ -76,7 +76,7 @@ fn words(key: &Key) -> [u32; 4] {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use tcpilot_core::rows::{draw_tag, row_key as of_programs};
+    use tcpilot_core::choice_dist::{assignment_tag, node_key as of_programs};
     use tcpilot_learner::{Level, Lineage};
 
     use super::*;
@@ -98,14 +98,14 @@ mod tests {
             for level in Level::ALL {
                 let place = Place { remote, domain, class, policy };
                 prop_assert_eq!(
-                    row_key(&lineage.node(level), policy),
+                    node_key(&lineage.node(level), policy),
                     of_programs(level as u32, &place)
                 );
             }
-            // A note of an open connection has the hash of its whole address.
+            // A connection start has the hash of its whole address.
             let place = Place { remote, domain, class, policy };
             let path = place_of(&lineage.node(Level::Path), policy);
-            prop_assert_eq!(draw_tag(&secrets, &place), draw_tag(&secrets, &path));
+            prop_assert_eq!(assignment_tag(&secrets, &place), assignment_tag(&secrets, &path));
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Keys, classes, tags and draws of the learner's rows: the programs' text compared with the learner's own.
+//! Keys, classes, tags and assignments by the learner's choice distributions: the programs' text compared with the
+//! learner's own.
 
 use std::{
     array::from_fn,
@@ -8,16 +9,17 @@ use std::{
 
 use proptest::prelude::*;
 use tcpilot_abi::{
-    TP_DRAW_MS, TP_LEVEL_CLASS, TP_LEVEL_GLOBAL, TP_LEVEL_GROUP, TP_LEVEL_PATH, TP_LEVEL_SITE,
-    TP_NO_ARM, TP_OPENED_SHIFT, TP_PART_ALL, TP_PART_NONE, TP_PART_PRIVATE, tp_draw, tp_row,
-    tp_row_bucket, tp_row_key,
+    TP_ASSIGNMENT_MS, TP_LEVEL_CLASS, TP_LEVEL_GLOBAL, TP_LEVEL_GROUP, TP_LEVEL_PATH,
+    TP_LEVEL_SITE, TP_NO_ARM, TP_OPENED_SHIFT, TP_PART_ALL, TP_PART_NONE, TP_PART_PRIVATE,
+    tp_assignment, tp_choice_dist, tp_choice_dist_bucket, tp_node_key,
 };
-use tcpilot_core::rows::{
-    Entries, Place, Secrets, arm_at, cell, class, default_probability, domain, draw_holds, draw_of,
-    draw_tag, find_row, log2, probability, random, row_key, tag, unwrap_nat64, words,
+use tcpilot_core::choice_dist::{
+    Entries, Place, Secrets, arm_at, assignment_bucket, assignment_holds, assignment_tag, class,
+    default_probability, domain, draw_of, find_choice_dist, log2, node_key, probability, random,
+    tag, unwrap_nat64, words,
 };
 use tcpilot_learner::{
-    draw::Row,
+    draw::ChoiceDist,
     lineage::{Class, Key, Lineage},
 };
 
@@ -99,28 +101,28 @@ proptest! {
             (TP_LEVEL_GROUP, lineage.group),
             (TP_LEVEL_SITE, lineage.site),
         ] {
-            let key = row_key(level, &place);
+            let key = node_key(level, &place);
             let Key { prefix, domain, class, .. } = node;
             prop_assert_eq!(
                 (bits(key.prefix), key.domain, key.class), (prefix, domain, class), "{}", level
             );
             prop_assert_eq!((u32::from(key.level), key.policy), (level, policy));
         }
-        let above = tp_row_key { policy, level: TP_LEVEL_CLASS as u8, class: of.bits(), ..tp_row_key::default() };
-        prop_assert_eq!(row_key(TP_LEVEL_CLASS, &place), above);
-        let global = tp_row_key { policy, level: TP_LEVEL_GLOBAL as u8, ..tp_row_key::default() };
-        prop_assert_eq!(row_key(TP_LEVEL_GLOBAL, &place), global);
+        let above = tp_node_key { policy, level: TP_LEVEL_CLASS as u8, class: of.bits(), ..tp_node_key::default() };
+        prop_assert_eq!(node_key(TP_LEVEL_CLASS, &place), above);
+        let global = tp_node_key { policy, level: TP_LEVEL_GLOBAL as u8, ..tp_node_key::default() };
+        prop_assert_eq!(node_key(TP_LEVEL_GLOBAL, &place), global);
     }
 
     /// The short way for IPv4 included.
     #[test]
-    fn a_draws_tag_is_that_of_its_path_without_class(
+    fn assignment_tags_ignore_the_class(
         peer in peers(), secrets in secrets(), place in places(), class in any::<u16>(),
     ) {
         let place = Place { remote: address(peer), ..place };
-        let key = row_key(TP_LEVEL_PATH, &Place { class: 0, ..place });
-        prop_assert_eq!(draw_tag(&secrets, &place), tag(&secrets, &key) as u32 | 1);
-        prop_assert_eq!(draw_tag(&secrets, &place), draw_tag(&secrets, &Place { class, ..place }));
+        let key = node_key(TP_LEVEL_PATH, &Place { class: 0, ..place });
+        prop_assert_eq!(assignment_tag(&secrets, &place), tag(&secrets, &key) as u32 | 1);
+        prop_assert_eq!(assignment_tag(&secrets, &place), assignment_tag(&secrets, &Place { class, ..place }));
     }
 
     #[test]
@@ -136,12 +138,12 @@ proptest! {
         let mut entries = entries;
         entries.sort_unstable();
         entries[7] = 0xffff;
-        prop_assert_eq!(arm_at(&entries, draw) as usize, Row(entries).arm(draw as u16));
+        prop_assert_eq!(arm_at(&entries, draw) as usize, ChoiceDist(entries).arm(draw as u16));
     }
 
     #[test]
     fn the_tag_is_the_sum_of_products_of_its_definition(of in places(), a in secrets(), level in 0u32..5) {
-        let key = row_key(level, &of);
+        let key = node_key(level, &of);
         let last = u32::from(key.class) | u32::from(key.level) << 16 | u32::from(key.policy) << 24;
         let [p0, p1, p2, p3] = key.prefix;
         let x = [p0, p1, p2, p3, key.domain, last].map(u64::from);
@@ -158,7 +160,7 @@ proptest! {
     #[test]
     fn keys_that_differ_have_tags_that_differ(of in places(), other in places(), a in secrets(), level in 0u32..5) {
         // In 256 cases two tags agree by chance with probability 2^-56.
-        let (key, other) = (row_key(level, &of), row_key(level, &other));
+        let (key, other) = (node_key(level, &of), node_key(level, &other));
         prop_assert_eq!(key == other, tag(&a, &key) == tag(&a, &other));
     }
 }
@@ -254,47 +256,62 @@ fn draws_are_uniform_and_never_the_last_number() {
 }
 
 #[test]
-fn a_draw_holds_while_a_connection_has_it_and_half_a_minute_at_most() {
-    let draw = tp_draw {
+fn an_assignment_lasts_half_a_minute_at_most() {
+    let assignment = tp_assignment {
         tag: 7,
         live: 1,
         since: u32::MAX - 5,
-        ..tp_draw::default()
+        ..tp_assignment::default()
     };
-    let most = ((u64::from(TP_DRAW_MS) * 1_000_000) >> TP_OPENED_SHIFT) as u32;
-    assert!(draw_holds(&draw, 7, draw.since));
-    assert!(draw_holds(&draw, 7, draw.since.wrapping_add(most)));
-    assert!(!draw_holds(&draw, 7, draw.since.wrapping_add(most + 1)));
-    assert!(!draw_holds(&draw, 9, draw.since));
-    assert!(!draw_holds(&tp_draw { live: 0, ..draw }, 7, draw.since));
+    let most = ((u64::from(TP_ASSIGNMENT_MS) * 1_000_000) >> TP_OPENED_SHIFT) as u32;
+    assert!(assignment_holds(&assignment, 7, assignment.since));
+    assert!(assignment_holds(
+        &assignment,
+        7,
+        assignment.since.wrapping_add(most)
+    ));
+    assert!(!assignment_holds(
+        &assignment,
+        7,
+        assignment.since.wrapping_add(most + 1)
+    ));
+    assert!(!assignment_holds(&assignment, 9, assignment.since));
+    assert!(!assignment_holds(
+        &tp_assignment {
+            live: 0,
+            ..assignment
+        },
+        7,
+        assignment.since
+    ));
 }
 
 #[test]
-fn a_row_is_found_by_its_tag_in_any_place_of_its_bucket() {
-    let mut bucket = tp_row_bucket::default();
-    for (number, row) in (1..).zip(&mut bucket.row) {
-        *row = tp_row {
+fn a_distribution_is_found_anywhere_in_its_bucket() {
+    let mut bucket = tp_choice_dist_bucket::default();
+    for (number, dist) in (1..).zip(&mut bucket.dist) {
+        *dist = tp_choice_dist {
             tag: number,
             upto: [number as u16; 8],
             level: TP_LEVEL_GROUP as u8,
-            ..tp_row::default()
+            ..tp_choice_dist::default()
         };
     }
     for tag in 1..=4 {
         let expected = (words(&[tag as u16; 8]), TP_LEVEL_GROUP);
-        assert_eq!(find_row(&bucket, tag), Some(expected));
+        assert_eq!(find_choice_dist(&bucket, tag), Some(expected));
     }
-    assert_eq!(find_row(&bucket, 5), None);
+    assert_eq!(find_choice_dist(&bucket, 5), None);
 }
 
 #[test]
-fn neighbouring_prefixes_fall_into_cells_of_their_own() {
+fn neighbouring_prefixes_fall_into_separate_buckets() {
     let remote = |prefix| address(IpAddr::V4(Ipv4Addr::new(198, 51, prefix, 7)));
     // With these secrets the hashes of such prefixes differ in their upper 16 bits only.
     let mut secrets = from_fn(|i| 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(i as u64 + 1));
     secrets[3] = (1 << 32) - u64::from(remote(0)[2]);
-    let cells: BTreeSet<u32> = (0..100)
-        .map(|prefix| cell(&secrets, &remote(prefix)))
+    let buckets: BTreeSet<u32> = (0..100)
+        .map(|prefix| assignment_bucket(&secrets, &remote(prefix)))
         .collect();
-    assert!(cells.len() > 95, "{}", cells.len());
+    assert!(buckets.len() > 95, "{}", buckets.len());
 }

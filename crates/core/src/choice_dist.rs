@@ -1,14 +1,16 @@
-//! `bpf/core/rows.h`, `class.h` and `draw.h`: the learner's rows as the programs read them.
+//! `bpf/core/choice_dist.h`, `class.h` and `draw.h`: the learner's choice distributions as the programs read them.
 
-use tcpilot_abi::{TP_MAX_ARMS, TP_ROW_SECRETS, tp_draw, tp_row_bucket, tp_row_key};
+use tcpilot_abi::{
+    TP_MAX_ARMS, TP_NODE_SECRETS, tp_assignment, tp_choice_dist_bucket, tp_node_key,
+};
 
 /// The secrets of the two halves of a tag.
-pub type Secrets = [[u64; TP_ROW_SECRETS as usize]; 2];
+pub type Secrets = [[u64; TP_NODE_SECRETS as usize]; 2];
 
-/// The secrets of the cells.
-pub type CellSecrets = [u64; TP_ROW_SECRETS as usize];
+/// The secrets of the assignment buckets.
+pub type AssignmentSecrets = [u64; TP_NODE_SECRETS as usize];
 
-/// A row's entries, see `struct tp_row`.
+/// A choice distribution's entries, see `struct tp_choice_dist`.
 pub type Entries = [u16; TP_MAX_ARMS as usize];
 
 #[repr(C)]
@@ -26,12 +28,12 @@ mod c {
     use super::*;
 
     unsafe extern "C" {
-        pub safe fn native_row_key_at(of: &tp_row_key, level: u32, key: &mut tp_row_key);
-        pub safe fn native_costs_key(of: &tp_row_key, key: &mut tp_row_key);
-        pub safe fn native_row_tag(secrets: &Secrets, key: &tp_row_key) -> u64;
-        pub safe fn native_row_bucket(tag: u64, buckets: u32) -> u32;
-        pub safe fn native_draw_tag(secrets: &[u64; TP_ROW_SECRETS as usize], place: &tp_row_key) -> u32;
-        pub safe fn native_cell(secrets: &CellSecrets, addr: &[u32; 4]) -> u32;
+        pub safe fn native_node_key_at(of: &tp_node_key, level: u32, key: &mut tp_node_key);
+        pub safe fn native_costs_key(of: &tp_node_key, key: &mut tp_node_key);
+        pub safe fn native_node_tag(secrets: &Secrets, key: &tp_node_key) -> u64;
+        pub safe fn native_choice_dist_bucket(tag: u64, buckets: u32) -> u32;
+        pub safe fn native_assignment_tag(secrets: &[u64; TP_NODE_SECRETS as usize], place: &tp_node_key) -> u32;
+        pub safe fn native_assignment_bucket(secrets: &AssignmentSecrets, addr: &[u32; 4]) -> u32;
         pub safe fn native_domain(parting: u32, addr: &[u32; 4], netns_cookie: u64, egress: u16) -> u32;
         pub safe fn native_unwrap(addr: &mut [u32; 4]);
         pub safe fn native_log2(x: u32) -> u32;
@@ -41,19 +43,19 @@ mod c {
         pub safe fn native_arm_at(upto: &[u64; 2], r: u32) -> u32;
         pub safe fn native_probability(upto: &[u64; 2], arm: u32) -> u32;
         pub safe fn native_default_probability(upto: &[u64; 2], eligible: u32, default_arm: u32) -> u32;
-        pub safe fn native_draw_holds(draw: &tp_draw, tag: u32, now: u32) -> i32;
+        pub safe fn native_assignment_holds(assignment: &tp_assignment, tag: u32, now: u32) -> i32;
         pub safe fn native_even_shares(arms: u32, to: &mut Shares);
-        pub safe fn native_find_row(bucket: &tp_row_bucket, tag: u64, to: &mut Shares) -> i32;
+        pub safe fn native_find_choice_dist(bucket: &tp_choice_dist_bucket, tag: u64, to: &mut Shares) -> i32;
     }
 }
 
 pub use c::{
-    native_cell as cell, native_class as class, native_domain as domain, native_draw_of as draw_of,
-    native_log2 as log2, native_random as random, native_row_bucket as bucket,
-    native_row_tag as tag,
+    native_assignment_bucket as assignment_bucket, native_choice_dist_bucket as bucket,
+    native_class as class, native_domain as domain, native_draw_of as draw_of, native_log2 as log2,
+    native_node_tag as tag, native_random as random,
 };
 
-/// The parts of a row's key besides its level.
+/// The parts of a choice distribution's key besides its level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Place {
     /// The peer's address, as in a record.
@@ -67,39 +69,39 @@ pub struct Place {
 }
 
 impl Place {
-    fn key(&self) -> tp_row_key {
-        tp_row_key {
+    fn key(&self) -> tp_node_key {
+        tp_node_key {
             prefix: self.remote,
             domain: self.domain,
             class: self.class,
             policy: self.policy,
-            ..tp_row_key::default()
+            ..tp_node_key::default()
         }
     }
 }
 
 /// The key of the node at this level (`enum tp_level`) above a place. The prefixes are those of
 /// `tcpilot_learner::Lineage`.
-pub fn row_key(level: u32, place: &Place) -> tp_row_key {
-    let mut key = tp_row_key::default();
-    c::native_row_key_at(&place.key(), level, &mut key);
+pub fn node_key(level: u32, place: &Place) -> tp_node_key {
+    let mut key = tp_node_key::default();
+    c::native_node_key_at(&place.key(), level, &mut key);
     key
 }
 
-/// `tp_draw_tag`: the hash of a path without its class, as in the note of an open connection.
-pub fn draw_tag(secrets: &Secrets, place: &Place) -> u32 {
-    c::native_draw_tag(&secrets[0], &place.key())
+/// `tp_assignment_tag`: the hash of a path without its class, as in the start of an open connection.
+pub fn assignment_tag(secrets: &Secrets, place: &Place) -> u32 {
+    c::native_assignment_tag(&secrets[0], &place.key())
 }
 
 /// `tp_costs_key`: the key of the costs that epsilon-greedy has for a place.
-pub fn costs_key(place: &Place) -> tp_row_key {
-    let of = tp_row_key {
+pub fn costs_key(place: &Place) -> tp_node_key {
+    let of = tp_node_key {
         prefix: place.remote,
         domain: place.domain,
         policy: place.policy,
-        ..tp_row_key::default()
+        ..tp_node_key::default()
     };
-    let mut key = tp_row_key::default();
+    let mut key = tp_node_key::default();
     c::native_costs_key(&of, &mut key);
     key
 }
@@ -134,7 +136,7 @@ fn entries(words: &[u64; 2]) -> Entries {
     entries
 }
 
-/// `tp_even_shares`: the entries of a path without a row; each of these arms has the same share.
+/// `tp_even_shares`: the entries of a path without a choice distribution; each of these arms has the same share.
 pub fn even_shares(arms: u32) -> Entries {
     let mut shares = Shares::default();
     c::native_even_shares(arms, &mut shares);
@@ -157,14 +159,14 @@ pub fn default_probability(entries: &Entries, eligible: u32, default_arm: u32) -
     c::native_default_probability(&words(entries), eligible, default_arm)
 }
 
-/// `tp_draw_holds`.
-pub fn draw_holds(draw: &tp_draw, tag: u32, now: u32) -> bool {
-    c::native_draw_holds(draw, tag, now) != 0
+/// `tp_assignment_holds`.
+pub fn assignment_holds(assignment: &tp_assignment, tag: u32, now: u32) -> bool {
+    c::native_assignment_holds(assignment, tag, now) != 0
 }
 
-/// `tp_find_row`: entries and level of the row with this tag, as a program would read them.
-pub fn find_row(bucket: &tp_row_bucket, tag: u64) -> Option<([u64; 2], u32)> {
+/// `tp_find_choice_dist`: entries and level of the choice distribution with this tag, as a program would read them.
+pub fn find_choice_dist(bucket: &tp_choice_dist_bucket, tag: u64) -> Option<([u64; 2], u32)> {
     let mut found = Shares::default();
-    let is_there = c::native_find_row(bucket, tag, &mut found) != 0;
+    let is_there = c::native_find_choice_dist(bucket, tag, &mut found) != 0;
     is_there.then_some((found.upto, found.level))
 }

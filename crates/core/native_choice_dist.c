@@ -1,42 +1,42 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * native_rows.c - the functions for the learner's rows that programs and daemon share, as
- * symbols: keys, tags, classes, draws.  Nothing is computed here.
+ * native_choice_dist.c - the functions for the learner's choice distributions that programs and
+ * daemon share, as symbols: keys, tags, classes, assignments.  Nothing is computed here.
  */
 #include <linux/types.h>
 #include "abi/abi.h"
 #include "core/class.h"
 #include "core/draw.h"
-#include "core/rows.h"
+#include "core/choice_dist.h"
 
-void native_row_key_at(const struct tp_row_key *of, __u32 level, struct tp_row_key *key)
+void native_node_key_at(const struct tp_node_key *of, __u32 level, struct tp_node_key *key)
 {
-	tp_row_key_at(of, level, key);
+	tp_node_key_at(of, level, key);
 }
 
-void native_costs_key(const struct tp_row_key *of, struct tp_row_key *key)
+void native_costs_key(const struct tp_node_key *of, struct tp_node_key *key)
 {
 	tp_costs_key(of, key);
 }
 
-__u64 native_row_tag(const __u64 secrets[2][TP_ROW_SECRETS], const struct tp_row_key *key)
+__u64 native_node_tag(const __u64 secrets[2][TP_NODE_SECRETS], const struct tp_node_key *key)
 {
-	return tp_row_tag(secrets, key);
+	return tp_node_tag(secrets, key);
 }
 
-__u32 native_row_bucket(__u64 tag, __u32 buckets)
+__u32 native_choice_dist_bucket(__u64 tag, __u32 buckets)
 {
-	return tp_row_bucket_of(tag, buckets);
+	return tp_choice_dist_bucket_of(tag, buckets);
 }
 
-__u32 native_draw_tag(const __u64 secrets[TP_ROW_SECRETS], const struct tp_row_key *place)
+__u32 native_assignment_tag(const __u64 secrets[TP_NODE_SECRETS], const struct tp_node_key *place)
 {
-	return tp_draw_tag(secrets, place);
+	return tp_assignment_tag(secrets, place);
 }
 
-__u32 native_cell(const __u64 secrets[TP_ROW_SECRETS], const __u32 addr[4])
+__u32 native_assignment_bucket(const __u64 secrets[TP_NODE_SECRETS], const __u32 addr[4])
 {
-	return tp_cell(secrets, addr);
+	return tp_assignment_bucket(secrets, addr);
 }
 
 __u32 native_domain(__u32 parting, const __u32 addr[4], __u64 netns_cookie, __u16 egress)
@@ -86,14 +86,15 @@ __u32 native_default_probability(const __u64 upto[2], __u32 eligible, __u32 defa
 	return tp_default_probability(upto, eligible, default_arm);
 }
 
-int native_draw_holds(const struct tp_draw *draw, __u32 tag, __u32 now)
+int native_assignment_holds(const struct tp_assignment *assignment, __u32 tag, __u32 now)
 {
-	return tp_draw_holds(draw, tag, now);
+	return tp_assignment_holds(assignment, tag, now);
 }
 
-int native_find_row(const struct tp_row_bucket *bucket, __u64 tag, struct tp_shares *to)
+int native_find_choice_dist(const struct tp_choice_dist_bucket *bucket, __u64 tag,
+			    struct tp_shares *to)
 {
-	return tp_find_row(bucket, tag, to);
+	return tp_find_choice_dist(bucket, tag, to);
 }
 
 void native_even_shares(__u32 arms, struct tp_shares *to)

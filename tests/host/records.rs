@@ -4,7 +4,7 @@ use tcpilot_abi::{
     TP_LEVEL_GLOBAL, TP_LEVEL_NONE, TP_NO_ARM, TP_OPENED_SHIFT, TP_RECORD_FORGOTTEN,
     TP_RECORD_SAMPLE, TP_RECORD_TIMED_OUT, tp_config,
 };
-use tcpilot_core::rows::Place;
+use tcpilot_core::choice_dist::Place;
 use tcpilot_tests::{FAR, Lab, Shape, Sink, until};
 
 use crate::learner::{ALL_BBR, BBR, Learner, config, connect};
@@ -65,12 +65,12 @@ fn a_record_says_what_tcp_info_says() {
     // It is at least the connection's later minimum, and not much more.
     assert!(record.handshake_us > 0 && u64::from(record.handshake_us) < 100_000);
     assert_eq!(record.class & 31, record.handshake_us.ilog2().max(9) as u16);
-    // Times in the kernel's ticks; TCP_INFO has them in microseconds, and its first includes all of them. The FIN's own
-    // round trip makes the connection busy once more, for some ticks if one begins meanwhile.
+    // Times in the kernel's ticks; TCP_INFO has them in microseconds, and its first includes all of them. The FIN's
+    // own round trip makes the connection busy once more, for some ticks if one begins meanwhile.
     let ticks = u64::from(record.busy_ticks + record.window_ticks + record.buffer_ticks);
     let tick_us = [1000, 3333, 4000, 10_000].into_iter().find(|tick_us| {
-        let told = busy_us / tick_us;
-        (told..=told + told / 20 + 8).contains(&ticks)
+        let emitted = busy_us / tick_us;
+        (emitted..=emitted + emitted / 20 + 8).contains(&ticks)
     });
     let tick_us = tick_us.unwrap_or_else(|| panic!("{record:?} {info:?}"));
     assert_eq!(u64::from(record.window_ticks) * tick_us, window_us);
@@ -79,7 +79,7 @@ fn a_record_says_what_tcp_info_says() {
 }
 
 #[test]
-fn of_connections_that_carry_little_one_in_sixteen_is_told_for_all() {
+fn one_in_sixteen_small_connections_emits_a_record() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &config());
@@ -90,7 +90,7 @@ fn of_connections_that_carry_little_one_in_sixteen_is_told_for_all() {
         application.tell("close");
     }
     connect(&mut application, &far());
-    let mut told = 0;
+    let mut emitted = 0;
     loop {
         let record = learner.record();
         if record.bytes_acked > 50_000 {
@@ -99,14 +99,14 @@ fn of_connections_that_carry_little_one_in_sixteen_is_told_for_all() {
         // A connection with retransmissions always sends a record.
         let lossless = record.retransmitted == 0;
         assert_eq!(record.weight, if lossless { 16 } else { 1 }, "{record:?}");
-        told += u32::from(lossless);
+        emitted += u32::from(lossless);
     }
     // Ports are taken in turn, so the share is nearly exact.
-    assert!((10..45).contains(&told), "{told}");
+    assert!((10..45).contains(&emitted), "{emitted}");
 }
 
 #[test]
-fn a_connection_whose_note_is_lost_is_told_as_forgotten() {
+fn a_connection_with_a_lost_start_is_forgotten() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut application = lab.actor();
@@ -129,7 +129,7 @@ fn a_connection_whose_note_is_lost_is_told_as_forgotten() {
 }
 
 #[test]
-fn a_connection_that_times_out_is_told_as_such() {
+fn a_timed_out_connection_is_recorded_as_such() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     lab.net.near.sysctl("net/ipv4/tcp_retries2", "2");
@@ -173,7 +173,7 @@ fn only_a_policy_with_a_tuning_has_paths() {
 }
 
 #[test]
-fn a_long_connection_is_told_of_while_it_lives() {
+fn long_connections_emit_records_while_open() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut config = config();

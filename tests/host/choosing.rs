@@ -1,6 +1,6 @@
-//! With the learner in the daemon: the programs draw from rows, and send records.
+//! With the learner in the daemon: the programs draw from choice distributions, and send records.
 //!
-//! There is no daemon here. A test writes the rows and reads the records itself.
+//! There is no daemon here. A test writes the distributions and reads the records itself.
 
 use std::{
     ffi::CStr,
@@ -8,11 +8,12 @@ use std::{
 };
 
 use tcpilot_abi::{
-    TP_CONN_ACTIVE, TP_CONN_DRY_RUN, TP_LEVEL_CLASS, TP_LEVEL_GLOBAL, TP_LEVEL_GROUP,
-    TP_LEVEL_NONE, TP_LEVEL_PATH, TP_LEVEL_SITE, TP_NO_ARM, TP_PART_ALL, TP_PART_EGRESS,
-    TP_PART_NONE, TP_PART_PRIVATE, TP_ROWS_VOID_NS, TP_WHY_DRAWN, TP_WHY_NO_ROW, TP_WHY_VOID,
+    TP_CHOICE_DISTS_STALE_NS, TP_CONN_ACTIVE, TP_CONN_DRY_RUN, TP_LEVEL_CLASS, TP_LEVEL_GLOBAL,
+    TP_LEVEL_GROUP, TP_LEVEL_NONE, TP_LEVEL_PATH, TP_LEVEL_SITE, TP_NO_ARM, TP_PART_ALL,
+    TP_PART_EGRESS, TP_PART_NONE, TP_PART_PRIVATE, TP_WHY_DRAWN, TP_WHY_NO_CHOICE_DIST,
+    TP_WHY_STALE,
 };
-use tcpilot_core::rows::Place;
+use tcpilot_core::choice_dist::Place;
 use tcpilot_kernel::own_netns_cookie;
 use tcpilot_tests::{FAR, Lab, Netns, Place as Where, Sink, in_netns, sh};
 
@@ -25,7 +26,7 @@ fn far() -> String {
 }
 
 #[test]
-fn without_a_row_the_default_stays_and_is_told_as_certain() {
+fn without_a_distribution_the_default_is_certain() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &config());
@@ -35,12 +36,12 @@ fn without_a_row_the_default_stays_and_is_told_as_certain() {
         (record.arm, record.probability, u32::from(record.level)),
         (RENO, CERTAIN, TP_LEVEL_NONE)
     );
-    assert_eq!(u32::from(record.why), TP_WHY_NO_ROW);
+    assert_eq!(u32::from(record.why), TP_WHY_NO_CHOICE_DIST);
     assert_eq!(u32::from(record.conn_flags), TP_CONN_ACTIVE);
 }
 
 #[test]
-fn the_nearest_row_is_drawn_from() {
+fn the_nearest_distribution_is_drawn_from() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &config());
@@ -71,7 +72,7 @@ fn the_nearest_row_is_drawn_from() {
 }
 
 #[test]
-fn one_after_the_other_draws_anew_by_the_row_and_its_probability_is_told() {
+fn sequential_connections_draw_again_and_report_the_probability() {
     const SHARE: u16 = 0x9000;
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
@@ -97,7 +98,7 @@ fn one_after_the_other_draws_anew_by_the_row_and_its_probability_is_told() {
 }
 
 #[test]
-fn connections_of_a_path_that_overlap_share_their_draw() {
+fn overlapping_connections_of_a_path_share_their_assignment() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &config());
@@ -118,7 +119,7 @@ fn connections_of_a_path_that_overlap_share_their_draw() {
 }
 
 #[test]
-fn a_row_that_is_rewritten_does_not_part_the_connections_of_a_draw() {
+fn a_rewritten_distribution_keeps_the_shared_assignment() {
     const SHARE: u16 = 0xf000;
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
@@ -152,7 +153,7 @@ fn a_row_that_is_rewritten_does_not_part_the_connections_of_a_draw() {
 }
 
 #[test]
-fn rows_are_void_ten_seconds_after_the_last_sign_of_life_until_the_next() {
+fn distributions_are_stale_ten_seconds_after_the_heartbeat() {
     /// The programs read a clock that steps with the kernel's tick.
     const TICK: Duration = Duration::from_millis(10);
     let lab = Lab::new();
@@ -161,13 +162,13 @@ fn rows_are_void_ten_seconds_after_the_last_sign_of_life_until_the_next() {
     learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_BBR, 1);
     let mut application = lab.actor();
     let last = Instant::now();
-    learner.ends.heartbeat.beat();
-    let bound = Duration::from_nanos(TP_ROWS_VOID_NS);
+    learner.ends.heartbeat.renew();
+    let bound = Duration::from_nanos(TP_CHOICE_DISTS_STALE_NS);
     let silent = loop {
         let before = last.elapsed();
         let algorithm = connect(&mut application, &far());
         let record = learner.record();
-        if u32::from(record.why) == TP_WHY_VOID {
+        if u32::from(record.why) == TP_WHY_STALE {
             assert_eq!((algorithm.as_str(), record.arm), ("reno", RENO));
             assert_eq!(
                 (record.probability, u32::from(record.level)),
@@ -179,7 +180,7 @@ fn rows_are_void_ten_seconds_after_the_last_sign_of_life_until_the_next() {
         assert!(before <= bound + TICK, "{before:?}");
     };
     assert!(silent + TICK > bound, "{silent:?}");
-    learner.ends.heartbeat.beat();
+    learner.ends.heartbeat.renew();
     assert_eq!(connect(&mut application, &far()), "bbr");
     assert_eq!(u32::from(learner.record().why), TP_WHY_DRAWN);
     learner.ends.heartbeat.stop();
@@ -187,7 +188,7 @@ fn rows_are_void_ten_seconds_after_the_last_sign_of_life_until_the_next() {
 }
 
 #[test]
-fn what_is_not_eligible_is_the_default_and_counts_to_its_probability() {
+fn ineligible_arms_count_to_the_defaults_probability() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut config = config();
@@ -201,7 +202,7 @@ fn what_is_not_eligible_is_the_default_and_counts_to_its_probability() {
 }
 
 #[test]
-fn a_dry_run_sets_nothing_and_tells_what_the_default_has_shown() {
+fn a_dry_run_sets_nothing_but_emits_records() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(
@@ -222,7 +223,7 @@ fn a_dry_run_sets_nothing_and_tells_what_the_default_has_shown() {
 }
 
 #[test]
-fn an_algorithm_that_the_kernel_does_not_have_leaves_the_default() {
+fn an_algorithm_missing_in_the_kernel_leaves_the_default() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut config = config();
@@ -238,7 +239,7 @@ fn an_algorithm_that_the_kernel_does_not_have_leaves_the_default() {
 }
 
 #[test]
-fn ipv6_and_accepted_connections_have_rows_of_their_own() {
+fn ipv6_and_accepted_connections_have_their_own_distributions() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &config());
@@ -268,7 +269,7 @@ fn ipv6_and_accepted_connections_have_rows_of_their_own() {
 }
 
 #[test]
-fn a_private_path_belongs_to_its_namespace_and_a_public_one_to_all() {
+fn only_private_paths_belong_to_their_namespace() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &config());
