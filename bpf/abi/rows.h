@@ -102,7 +102,7 @@ struct tp_draw {
 
 /* A note about a connection, made when it opens, for its record.  Storage of the socket's own
  * would cost more than all the rest (decision 2).  If all notes of a bucket are in use, the
- * oldest is lost; that connection's record says so, and teaches nothing. */
+ * oldest is lost; that connection's record says so, and is rejected. */
 struct tp_opening {
 	__u32 tag;	   /* the kernel's hash of the connection's addresses and ports; 0: empty */
 	__u32 rate;	   /* before its FIN, bytes per second >> TP_NOTE_RATE_SHIFT; 0: none */

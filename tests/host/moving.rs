@@ -220,18 +220,18 @@ fn learning(pilot: &Daemon, figure: &str) -> u64 {
 }
 
 #[test]
-fn a_long_connection_teaches_before_its_end_and_each_byte_once() {
+fn a_long_connection_counts_before_its_end() {
     let lab = Lab::new();
     let _way = way(&lab, "", "tbf rate 40mbit burst 15kb latency 50ms");
     let _sink = Sink::new(&lab.net.far, 5300);
     let pilot = lab.pilot(CONFIG);
     for is_taken_over in [false, true] {
-        let before = learning(&pilot, "taught");
+        let before = learning(&pilot, "updates");
         let mut application = lab.actor();
         application.tell(&format!("connect {OTHER}:5300"));
-        until("it has taught twice", || {
+        until("it has updated the learner twice", || {
             application.tell("send 200000");
-            (learning(&pilot, "taught") >= before + 2).then_some(())
+            (learning(&pilot, "updates") >= before + 2).then_some(())
         });
         application.tell("info"); // waits until all has arrived
         let seen = learning(&pilot, "records");
@@ -243,7 +243,7 @@ fn a_long_connection_teaches_before_its_end_and_each_byte_once() {
             pilot.take_over();
         }
         // With the take-over it begins anew.
-        let taught = learning(&pilot, "taught");
+        let updates = learning(&pilot, "updates");
         let closed = pilot.status()["closed"].as_u64().unwrap();
         application.tell("close");
         until("its end is known", || {
@@ -254,11 +254,11 @@ fn a_long_connection_teaches_before_its_end_and_each_byte_once() {
         } else {
             "short"
         };
-        until("its record has taught nothing", || {
+        until("its record is rejected", || {
             let silent = pilot.status()["learning"]["silent"].take();
             (silent[why].as_u64()? > 0).then_some(())
         });
-        assert_eq!(learning(&pilot, "taught"), taught, "{}", pilot.status());
+        assert_eq!(learning(&pilot, "updates"), updates, "{}", pilot.status());
     }
 }
 
@@ -303,10 +303,10 @@ fn a_daemon_moves_a_long_connection_once_it_is_sure() {
         (pilot.path(OTHER)["moved"] == 1).then_some(())
     });
     // It is reported with its new algorithm, and stays as it is.
-    let taught = learning(&pilot, "taught");
-    until("it has taught again", || {
+    let updates = learning(&pilot, "updates");
+    until("it has updated the learner again", || {
         long.tell("send 1000000");
-        (learning(&pilot, "taught") >= taught + 3).then_some(())
+        (learning(&pilot, "updates") >= updates + 3).then_some(())
     });
     assert_eq!(long.tell("cc"), "bbr");
     assert_eq!(pilot.status()["moves"], 1);
@@ -320,10 +320,10 @@ fn a_daemon_that_is_not_sure_moves_nobody() {
     lab.upload(OTHER, 40, 500_000);
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut long = open_with_reno(&lab, OTHER);
-    let taught = learning(&pilot, "taught");
-    until("it has taught often", || {
+    let updates = learning(&pilot, "updates");
+    until("it has updated the learner often", || {
         long.tell("send 300000");
-        (learning(&pilot, "taught") >= taught + 4).then_some(())
+        (learning(&pilot, "updates") >= updates + 4).then_some(())
     });
     assert_eq!(long.tell("cc"), "reno");
     assert_eq!(pilot.status()["moves"], 0);

@@ -20,7 +20,7 @@ fn ecn_arms(arms: &[String]) -> u8 {
 }
 
 impl Learner {
-    /// A smaller connection teaches no learner, so one in sixteen of them is enough to report.
+    /// A smaller connection updates no learner, so one in sixteen of them is enough to report.
     fn least_bytes(&self) -> u64 {
         let estimates = self.estimates.bytes_min;
         match self.common.kind {

@@ -83,11 +83,11 @@ settings! {
         /// that are no default routes, such as those of policy routing. The interface inside another network
         /// namespace does not show the host's way out, and parts nothing.
         part_interfaces: PartInterfaces = PartInterfaces::Auto;
-        /// Seconds between two looks at long connections, which teach while they live; 0 is never. A look
+        /// Seconds between two samples of long connections, which update the learner while they live; 0 is never. A look
         /// goes through all connections of the host. So the next one waits at least 100 times as long as the
         /// last one used the processor, which is 1 % of it at most.
         sample_s: u32 = 10, 0..=3600;
-        /// Acknowledged bytes that an open connection needs before tcpilot looks at it. Shorter ones teach
+        /// Acknowledged bytes that an open connection needs before tcpilot looks at it. Shorter ones are sampled
         /// when they end.
         sample_bytes: u64 = 1048576, 1..=1099511627776;
     }

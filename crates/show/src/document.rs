@@ -1,10 +1,30 @@
 //! The JSON documents that commands print for scripts.
 
 use serde::Serialize;
+use serde_json::Value;
 
 /// The version of the documents. It rises when a field is renamed or removed, or changes its meaning. A new
 /// field does not raise it.
 pub const SCHEMA: u32 = 1;
+
+/// Keys that were renamed, new and old. Documents have both for one minor version.
+pub const RENAMED: [(&str, &str); 1] = [("updates", "taught")];
+
+/// Adds the former name of each renamed key, with the same value.
+pub fn with_former_names(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.values_mut().for_each(with_former_names);
+            for (new, old) in RENAMED {
+                if let Some(value) = fields.get(new).cloned() {
+                    fields.entry(old).or_insert(value);
+                }
+            }
+        }
+        Value::Array(entries) => entries.iter_mut().for_each(with_former_names),
+        _ => {}
+    }
+}
 
 /// The JSON of a command, with the version at its top.
 #[derive(Debug, Serialize)]
@@ -28,7 +48,15 @@ impl<T: Serialize> Document<T> {
     /// # Errors
     /// The content is no object.
     pub fn pretty(&self) -> std::io::Result<String> {
-        Ok(serde_json::to_string_pretty(self)? + "\n")
+        let text = serde_json::to_string_pretty(self)? + "\n";
+        let has = |key: &str| text.contains(&format!("\"{key}\":"));
+        if !RENAMED.iter().any(|(new, _)| has(new)) {
+            return Ok(text); // with its fields in the order of their declaration
+        }
+        let mut content = serde_json::to_value(&self.content)?;
+        with_former_names(&mut content);
+        let document = Document::new(content);
+        Ok(serde_json::to_string_pretty(&document)? + "\n")
     }
 }
 
@@ -43,5 +71,17 @@ mod tests {
         let document = Document::new(BTreeMap::from([("paths", [7])]));
         let text = serde_json::to_string(&document).unwrap();
         assert_eq!(text, "{\"schema\":1,\"paths\":[7]}");
+    }
+
+    #[test]
+    fn renamed_keys_are_printed_under_both_names() {
+        for (new, old) in RENAMED {
+            let mut value = serde_json::json!({ "entries": [{ new: 7 }] });
+            with_former_names(&mut value);
+            assert_eq!(
+                value,
+                serde_json::json!({ "entries": [{ new: 7, old: 7 }] })
+            );
+        }
     }
 }

@@ -192,7 +192,7 @@ impl Daemon {
 
     /// Adds the state of the tunings, which have a table of paths of their own, to the paths that it is about.
     fn add_tunings(&self, remote: &Prefix, paths: &mut Vec<ExplainedPath>) -> Result<(), String> {
-        let mut untaught = Vec::new();
+        let mut only_tuned = Vec::new();
         let last_loss_ns = self.pilot.last_loss_ns();
         let read = self.with_names(|names| {
             self.pilot.for_each_slot(|number, key, path| {
@@ -214,7 +214,7 @@ impl Daemon {
                     Some(explained) => explained.tuning = tuning,
                     // Its connections were too small to learn from.
                     None => {
-                        untaught.extend(names.tuned_path(&key, &path).map(|path| ExplainedPath {
+                        only_tuned.extend(names.tuned_path(&key, &path).map(|path| ExplainedPath {
                             path,
                             decisions: Vec::new(),
                             tuning,
@@ -223,7 +223,7 @@ impl Daemon {
                 }
             })
         });
-        paths.extend(untaught);
+        paths.extend(only_tuned);
         read.map(drop).map_err(|error| error.to_string())
     }
 
@@ -336,7 +336,7 @@ impl Daemon {
             connections,
             live_flows: self.learning.as_ref().map_or(0, |l| l.live().total()),
             closed: counters.closed,
-            charged: learning.as_ref().map_or(0, |learning| learning.taught),
+            charged: learning.as_ref().map_or(0, |learning| learning.updates),
             rescues: counters.rescues,
             rescued: rescue_status(&counters),
             moves: counters.moves,

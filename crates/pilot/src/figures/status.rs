@@ -133,9 +133,10 @@ figures! {
         publications: u64;
         /// Records that came from the programs.
         records: u64;
-        /// Of these, the records that taught the learner something.
-        taught: u64;
-        /// Records that taught nothing, by the reason.
+        /// Of these, the records that updated the learner.
+        #[serde(alias = "taught")]
+        updates: u64;
+        /// Records that were rejected, by the reason.
         silent: BTreeMap<String, u64>;
         /// Records that were lost because there was no room.
         dropped: u64;
@@ -147,7 +148,7 @@ figures! {
         /// Percent of the groups that are steered.
         steer_percent: u32;
         /// Counts of each policy.
-        policies: Vec<TaughtPolicy>;
+        policies: Vec<PolicyStatus>;
         /// The last changes of paths that the learner found, the newest first.
         changes: Vec<ChangeView>;
     }
@@ -156,7 +157,7 @@ figures! {
 figures! {
     /// The choices of a policy.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-    pub TaughtPolicy {
+    pub PolicyStatus {
         /// Name of the policy.
         policy: String;
         /// The algorithm that the others are compared with.
@@ -182,7 +183,7 @@ figures! {
 }
 
 figures! {
-    /// The measures of an algorithm's connections that taught something.
+    /// The measures of an algorithm's connections that updated the learner.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub ShownView {
         /// `treated`, or `control` for connections that are held out.

@@ -64,7 +64,7 @@ impl LearningStatus {
         let mut out = format!(
             "learned  from {} of {} records · {} nodes above the paths · {} rows of {} · exploring has cost \
              as much as {:.1} connections\n",
-            self.taught, self.records, self.nodes, self.rows, self.rows_max, self.explored
+            self.updates, self.records, self.nodes, self.rows, self.rows_max, self.explored
         );
         if self.steer_percent < 100 {
             let _ = writeln!(

@@ -8,7 +8,7 @@ use tcpilot_abi::Withheld;
 
 use crate::figures::{
     ChangeView, CohortView, DecisionView, DrawnAlgorithm, ExplainedPath, HistogramView,
-    LearningStatus, RescueStatus, ShownView, TakeOvers, TaughtPolicy, TrafficView, TuneView,
+    LearningStatus, PolicyStatus, RescueStatus, ShownView, TakeOvers, TrafficView, TuneView,
     TuningsStatus,
 };
 
@@ -377,7 +377,7 @@ pub(crate) fn learning() -> Status {
             rows: 138,
             rows_max: 32768,
             records: 940,
-            taught: 850,
+            updates: 850,
             turns: HistogramView {
                 bounds: vec![0.001, 0.01],
                 counts: vec![147_000, 600, 2],
@@ -385,7 +385,7 @@ pub(crate) fn learning() -> Status {
             },
             explored: 1.73,
             steer_percent: 20,
-            policies: vec![TaughtPolicy {
+            policies: vec![PolicyStatus {
                 policy: "default".to_owned(),
                 default: "cubic".to_owned(),
                 algorithms: vec![

@@ -1,4 +1,4 @@
-//! Remembers the sums in the last record of each live connection, so that each byte teaches only once.
+//! Remembers the sums in the last record of each live connection, so that each byte counts only once.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use tcpilot_abi::{
 use super::translate::{Totals, has};
 
 /// The most connections to remember; long and busy ones are few. A host with more of them forgets some, and
-/// their next record teaches nothing.
+/// their next record is rejected.
 const MOST: usize = 65536;
 
 /// The records of a connection before the present one.

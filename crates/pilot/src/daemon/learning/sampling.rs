@@ -1,4 +1,4 @@
-//! A thread that looks at long connections now and then, so that they teach while they live, and that moves
+//! A thread that looks at long connections now and then, so that they update the learner while they live, and that moves
 //! some of them. It is not the learner's thread, which must not wait: an iterator takes the lock of each
 //! socket, and enters each network namespace.
 

@@ -31,7 +31,7 @@ pub struct Terms<'a> {
     pub clock: &'a Clock,
 }
 
-/// Why a record teaches nothing.
+/// Why a record is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Silent {
     /// Another connection overwrote the note of its opening, so its algorithm is not known.
@@ -41,7 +41,7 @@ pub enum Silent {
     /// Its algorithm was changed while it was open, and its sums until then are not known, so the sums are
     /// those of two algorithms.
     Switched,
-    /// A former daemon may have learned from it, so how much of it was taught already is not known.
+    /// A former daemon may have learned from it, so how much of it was used already is not known.
     Untold,
     /// A tuned window made its rate, and an untuned connection of the same algorithm would not reach it.
     Tuned,
@@ -125,10 +125,10 @@ pub fn lineage(record: &tp_record) -> Lineage {
 }
 
 /// The observation of a record. `before` has the sums of the connection's last record, if there was one:
-/// they are subtracted, so that nothing is taught twice.
+/// they are subtracted, so that nothing counts twice.
 ///
 /// # Errors
-/// [`Silent`], the reason why it teaches nothing.
+/// [`Silent`], the reason why it is rejected.
 pub fn observation(
     record: &tp_record,
     lineage: Lineage,

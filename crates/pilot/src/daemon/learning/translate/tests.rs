@@ -77,7 +77,7 @@ fn an_end_is_worth_its_goodput_over_its_busy_time() {
 }
 
 #[test]
-fn what_nobody_can_charge_teaches_nothing() {
+fn records_without_an_owner_are_rejected() {
     for (flag, why) in [
         (TP_RECORD_FORGOTTEN, Silent::Forgotten),
         (TP_RECORD_FOREIGN, Silent::Foreign),
@@ -152,7 +152,7 @@ fn what_came_after_a_rescue_is_the_next_algorithms() {
 }
 
 #[test]
-fn a_long_connection_teaches_each_byte_once() {
+fn a_long_connection_counts_each_byte_once() {
     let first = tp_record {
         flags: TP_RECORD_SAMPLE as u8,
         ..record()
