@@ -255,8 +255,8 @@ fn a_long_connection_counts_before_its_end() {
             "short"
         };
         until("its record is rejected", || {
-            let silent = pilot.status()["learning"]["silent"].take();
-            (silent[why].as_u64()? > 0).then_some(())
+            let rejected = pilot.status()["learning"]["rejected"].take();
+            (rejected[why].as_u64()? > 0).then_some(())
         });
         assert_eq!(learning(&pilot, "updates"), updates, "{}", pilot.status());
     }

@@ -422,7 +422,7 @@ fn a_change_by_the_application_is_rejected() {
     });
     let all = learning(&pilot);
     assert_eq!(
-        (&all["silent"]["foreign"], &all["updates"]),
+        (&all["rejected"]["foreign"], &all["updates"]),
         (&1.into(), &0.into()),
         "{all}"
     );

@@ -23,7 +23,7 @@ struct tp_end {
 	__u64 now_ns;	  /* coarse */
 	__u32 min_rtt_us; /* 0: none */
 	__u32 eligible;	  /* arms that it could have had, as bits */
-	__u8 arm;	  /* TP_NO_ARM: it says nothing about any */
+	__u8 arm;	  /* TP_NO_ARM: no information about any */
 	__u8 is_judged;	  /* it is large enough, or failed */
 	__u8 failed;	  /* it timed out, or was rescued from its arm */
 	__u8 excused;	  /* its rate is not its arm's work */

@@ -187,7 +187,7 @@ pub struct Restored {
 pub enum Outcome {
     /// It has a worth.
     Worth(Worth),
-    /// It timed out; its rate says nothing.
+    /// It timed out, so its rate is not used.
     TimedOut,
 }
 

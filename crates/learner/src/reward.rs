@@ -44,8 +44,8 @@ pub struct Worth {
 
 /// The reason why a connection gives no sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Nothing {
-    /// Too few bytes: a slow start's first rounds say nothing about an arm.
+pub enum NoSample {
+    /// Too few bytes: a slow start's first rounds carry no information about an arm.
     #[error("fewer bytes than bytes_min")]
     Short,
     /// The network never limited it.
@@ -60,20 +60,20 @@ impl Measures {
     /// The worth of these measures.
     ///
     /// # Errors
-    /// [`Nothing`] says why they give no sample.
-    pub fn worth(&self, settings: &Reward) -> Result<Worth, Nothing> {
+    /// [`NoSample`], the reason.
+    pub fn worth(&self, settings: &Reward) -> Result<Worth, NoSample> {
         if self.bytes_acked < settings.bytes_min {
-            return Err(Nothing::Short);
+            return Err(NoSample::Short);
         }
         let limited = self
             .window_limited_us
             .saturating_add(self.buffer_limited_us);
         let time_us = self.busy_us.saturating_sub(limited);
         if time_us == 0 {
-            return Err(Nothing::NotBusy);
+            return Err(NoSample::NotBusy);
         }
         if self.retransmitted >= self.segments || self.min_rtt_us == 0 {
-            return Err(Nothing::Inconsistent);
+            return Err(NoSample::Inconsistent);
         }
         let goodput = (self.bytes_acked as f64 * 1e6 / time_us as f64).ln();
         let kept = (1.0 - self.retransmitted as f64 / self.segments as f64).ln();
@@ -212,17 +212,17 @@ mod tests {
             buffer_limited_us: 2,
             ..measures()
         };
-        assert_eq!(idle.worth(&Reward::default()), Err(Nothing::NotBusy));
+        assert_eq!(idle.worth(&Reward::default()), Err(NoSample::NotBusy));
         let short = Measures {
             bytes_acked: 16_383,
             ..measures()
         };
-        assert_eq!(short.worth(&Reward::default()), Err(Nothing::Short));
+        assert_eq!(short.worth(&Reward::default()), Err(NoSample::Short));
         let lost = Measures {
             retransmitted: 700,
             ..measures()
         };
-        assert_eq!(lost.worth(&Reward::default()), Err(Nothing::Inconsistent));
+        assert_eq!(lost.worth(&Reward::default()), Err(NoSample::Inconsistent));
     }
 
     #[test]

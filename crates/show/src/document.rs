@@ -8,7 +8,7 @@ use serde_json::Value;
 pub const SCHEMA: u32 = 1;
 
 /// Keys that were renamed, new and old. Documents have both for one minor version.
-pub const RENAMED: [(&str, &str); 1] = [("updates", "taught")];
+pub const RENAMED: [(&str, &str); 2] = [("updates", "taught"), ("rejected", "silent")];
 
 /// Adds the former name of each renamed key, with the same value.
 pub fn with_former_names(value: &mut Value) {

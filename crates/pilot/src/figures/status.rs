@@ -137,7 +137,8 @@ figures! {
         #[serde(alias = "taught")]
         updates: u64;
         /// Records that were rejected, by the reason.
-        silent: BTreeMap<String, u64>;
+        #[serde(alias = "silent")]
+        rejected: BTreeMap<String, u64>;
         /// Records that were lost because there was no room.
         dropped: u64;
         /// Time that the learner's thread took for each turn, in seconds: twenty times a second it takes in

@@ -180,8 +180,8 @@ fn learner(out: &mut Writer<'_>, l: &LearningStatus) -> fmt::Result {
         ),
         ("learner_explored", "explored", COUNTER, l.explored),
     ])?;
-    let silent = l.silent.iter().map(|(why, count)| (why.as_str(), *count));
-    let records = std::iter::once(("taught", l.updates)).chain(silent);
+    let rejected = l.rejected.iter().map(|(why, count)| (why.as_str(), *count));
+    let records = std::iter::once(("taught", l.updates)).chain(rejected);
     let records = records.map(|(result, count)| (vec![("result", result)], count as f64));
     out.described(
         "learner_records",

@@ -33,7 +33,8 @@ struct OfPolicy {
     name: String,
     #[serde(rename = "taught")]
     updates: u64,
-    silent: BTreeMap<Cow<'static, str>, u64>,
+    #[serde(rename = "silent")]
+    rejected: BTreeMap<Cow<'static, str>, u64>,
     drawn: Vec<(String, Drawn)>,
     switched: Vec<(Named, Switched)>,
     alarms: Vec<(Named, f64)>,
@@ -120,7 +121,7 @@ impl OfPolicy {
         OfPolicy {
             name: policy.settings.name.clone(),
             updates: policy.updates,
-            silent: policy.silent.clone(),
+            rejected: policy.rejected.clone(),
             drawn: names.zip(policy.drawn.iter().copied()).collect(),
             switched: switched.map(|(path, of)| (Named::new(path), *of)).collect(),
             alarms: alarms
@@ -131,8 +132,8 @@ impl OfPolicy {
 
     fn add_to(self, policy: &mut PolicyLearner) {
         policy.updates += self.updates;
-        for (why, count) in self.silent {
-            *policy.silent.entry(why).or_default() += count;
+        for (why, count) in self.rejected {
+            *policy.rejected.entry(why).or_default() += count;
         }
         for (name, before) in self.drawn {
             let number = policy

@@ -50,14 +50,14 @@ fn another_room_goes_on_counting_where_the_first_one_ended() {
             after.records,
             after.dropped,
             after.updates,
-            &after.silent,
+            &after.rejected,
             counted(&after)
         ),
         (
             before.records,
             before.dropped,
             before.updates,
-            &before.silent,
+            &before.rejected,
             counted(&before)
         )
     );

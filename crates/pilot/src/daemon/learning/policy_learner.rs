@@ -25,7 +25,7 @@ use super::{
     measures::{Book, Sample, Windows},
     rows::{Table, row_key},
     switches::Switches,
-    translate::{Silent, Terms, has, is_held_out, lineage, observation, was_switched},
+    translate::{Rejected, Terms, has, is_held_out, lineage, observation, was_switched},
 };
 
 /// The settings of a policy's learner.
@@ -99,7 +99,7 @@ pub struct PolicyLearner {
     /// The measures of each algorithm's connections, in the learner's order.
     shown: Vec<[Shown; 2]>,
     /// Records that were rejected, by the reason.
-    pub silent: BTreeMap<Cow<'static, str>, u64>,
+    pub rejected: BTreeMap<Cow<'static, str>, u64>,
     /// Whether this learner began without the content of the file, so that everything has to be saved.
     pub is_unsaved: bool,
 }
@@ -141,7 +141,7 @@ impl PolicyLearner {
             switches: Switches::default(),
             measures: Book::new(settings.arms.len(), settings.windows),
             shown: vec![Shown::both(); settings.arms.len()],
-            silent: BTreeMap::new(),
+            rejected: BTreeMap::new(),
             is_unsaved: restored.taken_up == 0,
             settings,
         };
@@ -170,7 +170,7 @@ impl PolicyLearner {
         let seen = match before {
             Before::Nothing => observation(record, lineage(record), None, &terms),
             Before::Told(totals) => observation(record, lineage(record), Some(totals), &terms),
-            Before::Unknown => Err(Silent::Untold),
+            Before::Unknown => Err(Rejected::KnownInPart),
         };
         match &seen {
             Ok(seen) => {
@@ -178,7 +178,7 @@ impl PolicyLearner {
                 let groups = self.shown.get_mut(seen.arm).into_iter().flatten();
                 groups.for_each(|shown| shown.add(record, before.totals(), ticks_per_s));
             }
-            Err(why) => self.note_silent(*why),
+            Err(why) => self.note_rejected(*why),
         }
         self.count_by_path(record);
         if let Some(sample) = sample {
@@ -231,8 +231,8 @@ impl PolicyLearner {
         }
     }
 
-    fn note_silent(&mut self, why: Silent) {
-        *self.silent.entry(Cow::Borrowed(why.word())).or_default() += 1;
+    fn note_rejected(&mut self, why: Rejected) {
+        *self.rejected.entry(Cow::Borrowed(why.word())).or_default() += 1;
     }
 
     /// Counts the draw of a connection that ended. Beyond 50,000 ends a second one record stands for

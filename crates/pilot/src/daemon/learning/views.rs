@@ -226,8 +226,8 @@ impl PolicyLearner {
         status.updates += self.updates;
         status.explored += self.learner.spent();
         status.steer_percent = self.settings.steer_percent;
-        for (why, count) in &self.silent {
-            *status.silent.entry(why.to_string()).or_default() += count;
+        for (why, count) in &self.rejected {
+            *status.rejected.entry(why.to_string()).or_default() += count;
         }
         let names = self.settings.arms.names();
         status.policies.push(PolicyStatus {

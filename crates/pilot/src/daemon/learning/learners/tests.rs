@@ -394,12 +394,12 @@ fn a_new_namespace_is_named_however_many_came_and_went() {
 fn the_status_counts_what_came_and_what_was_given() {
     let (mut learners, _) = learners(100, &[]);
     update(&mut learners, &["198.51.100.7"], 4);
-    let silent = tp_record {
+    let rejected = tp_record {
         bytes_acked: 10,
         weight: 5,
         ..record("198.51.100.7", 0, 250)
     };
-    learners.take(&silent);
+    learners.take(&rejected);
     learners.take(&tp_record {
         policy: 9,
         ..record("198.51.100.7", 0, 250)
@@ -411,7 +411,7 @@ fn the_status_counts_what_came_and_what_was_given() {
     });
     let status = learners.status();
     assert_eq!((status.records, status.updates, status.paths), (7, 5, 1));
-    assert_eq!(status.silent.get("short"), Some(&1));
+    assert_eq!(status.rejected.get("short"), Some(&1));
     let given = &status.policies[0];
     assert_eq!(
         (given.policy.as_str(), given.default.as_str()),

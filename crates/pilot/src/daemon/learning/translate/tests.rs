@@ -32,7 +32,7 @@ fn record() -> tp_record {
     }
 }
 
-fn told(record: &tp_record, before: Option<&Totals>) -> Result<Observation, Silent> {
+fn told(record: &tp_record, before: Option<&Totals>) -> Result<Observation, Rejected> {
     let peer = "198.51.100.7".parse().unwrap();
     let terms = Terms {
         arms: &arms(),
@@ -79,9 +79,9 @@ fn an_end_is_worth_its_goodput_over_its_busy_time() {
 #[test]
 fn records_without_an_owner_are_rejected() {
     for (flag, why) in [
-        (TP_RECORD_FORGOTTEN, Silent::Forgotten),
-        (TP_RECORD_FOREIGN, Silent::Foreign),
-        (TP_RECORD_TUNED, Silent::Tuned),
+        (TP_RECORD_FORGOTTEN, Rejected::Forgotten),
+        (TP_RECORD_FOREIGN, Rejected::Foreign),
+        (TP_RECORD_TUNED, Rejected::Tuned),
     ] {
         let flags = (flag | TP_RECORD_TIMED_OUT) as u8;
         assert_eq!(told(&tp_record { flags, ..record() }, None), Err(why));
@@ -90,20 +90,20 @@ fn records_without_an_owner_are_rejected() {
         let why = why as u8;
         assert_eq!(
             told(&tp_record { why, ..record() }, None),
-            Err(Silent::LeftAlone)
+            Err(Rejected::LeftAlone)
         );
     }
     for arm in [2, TP_NO_ARM as u8] {
         assert_eq!(
             told(&tp_record { arm, ..record() }, None),
-            Err(Silent::NoArm)
+            Err(Rejected::NoArm)
         );
     }
     let short = tp_record {
         bytes_acked: 1000,
         ..record()
     };
-    assert_eq!(told(&short, None), Err(Silent::Nothing(Nothing::Short)));
+    assert_eq!(told(&short, None), Err(Rejected::NoSample(NoSample::Short)));
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn what_came_after_a_rescue_is_the_next_algorithms() {
     assert_eq!(told(&end, Some(&before)).unwrap().arm, 0);
     assert!((worth_of(&end, Some(&before)).nats - 2e6f64.ln()).abs() < 1e-9);
     // A daemon that did not see the switch has only the sums of both algorithms.
-    assert_eq!(told(&end, None), Err(Silent::Switched));
+    assert_eq!(told(&end, None), Err(Rejected::Switched));
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn a_long_connection_counts_each_byte_once() {
         (None, Some(10.0))
     );
     let again = told(&second, Some(&Totals::of(&second)));
-    assert_eq!(again, Err(Silent::Nothing(Nothing::Short)));
+    assert_eq!(again, Err(Rejected::NoSample(NoSample::Short)));
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_busy_time_of_few_ticks_is_told_apart_by_the_last_sample() {
     assert_eq!(rate(&quick(5, 1_000_000)), 5e7);
     assert_eq!(rate(&quick(1, 0)), 2.5e8);
     let unknown = told(&quick(0, 0), None);
-    assert_eq!(unknown, Err(Silent::Nothing(Nothing::NotBusy)));
+    assert_eq!(unknown, Err(Rejected::NoSample(NoSample::NotBusy)));
 }
 
 #[test]
