@@ -51,17 +51,17 @@ settings! {
     Estimates {
         /// Weight of retransmissions in the reward, in percent. At 100 a byte that is sent twice counts as
         /// one that was not delivered.
-        retransmission_weight_percent: u32 = parts(defaults::Reward::default().gamma, 100), 0..=1000;
+        retransmission_weight_percent: u32 = parts(defaults::RewardSettings::default().gamma, 100), 0..=1000;
         /// Weight of a connection's own queueing delay in the reward, in percent. If you leave it out, it
         /// follows from the objective of the policy or of `[tuning]`: 0 for "throughput", 10 for "none", 50
         /// for "latency", 100 for "real-time".
         delay_weight_percent: Option<u32> = None, 0..=1000;
         /// Microseconds by which a round-trip time may grow before tcpilot takes that for a queue. Timers and
         /// interrupts can add this much.
-        delay_dead_zone_us: u32 = parts(defaults::Reward::default().dead_zone_us, 1), 1..=1000000;
+        delay_dead_zone_us: u32 = parts(defaults::RewardSettings::default().dead_zone_us, 1), 1..=1000000;
         /// Acknowledged bytes that a connection needs before tcpilot learns from it. Fewer are only the first
         /// round trips of a slow start. A short connection counts less than a long one.
-        bytes_min: u64 = defaults::Reward::default().bytes_min, 1..=1099511627776;
+        bytes_min: u64 = defaults::RewardSettings::default().bytes_min, 1..=1099511627776;
         /// Charge for a rescue after heavy loss, to the algorithm that the connection left, in percent of the
         /// reward. The connection is judged by its results until then, when loss had not yet had its full
         /// effect.
@@ -244,7 +244,7 @@ impl Learner {
 fn delay_weight(objective: Objective) -> f64 {
     match objective {
         Objective::Throughput => 0.0,
-        Objective::None => defaults::Reward::default().beta,
+        Objective::None => defaults::RewardSettings::default().beta,
         Objective::Latency => 0.5,
         Objective::RealTime => 1.0,
     }

@@ -156,7 +156,7 @@ impl<const C: usize> Evidence<C> {
         self.both *= phi;
     }
 
-    /// Adds a sample of `arm`: `residual` is its worth in nats less the regression's part.
+    /// Adds a sample of `arm`: `residual` is its reward in nats less the regression's part.
     pub fn add(&mut self, arm: usize, residual: f64, weight: f64) {
         let shift = weight * residual;
         for hidden in [&mut self.load, &mut self.base] {

@@ -14,8 +14,8 @@ pub struct Settings {
     pub change: Change,
     /// How choices are made, and the bounds of the cost of exploring.
     pub choice: Choice,
-    /// The worth of one connection.
-    pub reward: Reward,
+    /// The reward of one connection.
+    pub reward: RewardSettings,
     /// The regression on properties that are known before the choice.
     pub regression: Regression,
 }
@@ -142,7 +142,7 @@ pub struct Choice {
 /// From measures to nats.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Reward {
+pub struct RewardSettings {
     /// Weight of ln(1 − retransmitted share). 1: a byte sent twice is worth a byte not delivered.
     pub gamma: f64,
     /// Weight of the connection's own RTT inflation: 0.1 without an objective, 0 for throughput, 0.5
@@ -240,7 +240,7 @@ impl Default for Choice {
     }
 }
 
-impl Default for Reward {
+impl Default for RewardSettings {
     fn default() -> Self {
         Self {
             gamma: 1.0,

@@ -78,7 +78,7 @@ fn a_shallow_queue_is_left_to_the_arm_that_wastes_least() {
             min_rtt_us: 120_000,
             ..Measures::default()
         };
-        let nats = measures.worth(&settings).unwrap().nats;
+        let nats = measures.reward(&settings).unwrap().nats;
         learner
             .observe(&seen(path, arm, nats, 20.0 * i as f64))
             .unwrap();

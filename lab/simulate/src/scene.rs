@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use tcpilot_learner::lineage::{Class, Lineage};
-use tcpilot_learner::settings::Reward;
+use tcpilot_learner::settings::RewardSettings;
 use tcpilot_random::Random;
 
 use crate::world::{Kind, Tail, World};
@@ -374,7 +374,7 @@ impl Kind {
     }
 
     /// Mean deduction of the reward for retransmissions and RTT, in nats.
-    fn waste(&self, arm: usize, reward: &Reward) -> f64 {
+    fn waste(&self, arm: usize, reward: &RewardSettings) -> f64 {
         let of = |retransmitted: f64, inflation: f64| {
             reward.gamma * (1.0 - retransmitted).ln() - reward.beta * inflation.max(1.0).ln()
         };

@@ -9,8 +9,8 @@ use tcpilot_abi::{
 use tcpilot_learner::{
     Lineage, Observation, Outcome,
     regression::Features,
-    reward::{Measures, NoSample, Worth},
-    settings::Reward,
+    reward::{Measures, NoSample, Reward},
+    settings::RewardSettings,
 };
 
 use super::{arms::Arms, clock::Clock};
@@ -22,7 +22,7 @@ pub struct Terms<'a> {
     /// The algorithms, which translate the record's numbers.
     pub arms: &'a Arms,
     /// The reward of connections.
-    pub reward: &'a Reward,
+    pub reward: &'a RewardSettings,
     /// Nats that a rescue takes off the reward.
     pub rescue_cost: f64,
     /// Jiffies per second.
@@ -155,7 +155,7 @@ pub fn observation(
     let outcome = if has(record, TP_RECORD_TIMED_OUT) {
         Outcome::TimedOut
     } else {
-        Outcome::Worth(worth(record, before, terms).map_err(Rejected::NoSample)?)
+        Outcome::Reward(reward(record, before, terms).map_err(Rejected::NoSample)?)
     };
     Ok(Observation {
         lineage,
@@ -167,17 +167,17 @@ pub fn observation(
     })
 }
 
-fn worth(
+fn reward(
     record: &tp_record,
     before: Option<&Totals>,
     terms: &Terms<'_>,
-) -> Result<Worth, NoSample> {
+) -> Result<Reward, NoSample> {
     let measures = measures(record, before, terms.ticks_per_s);
-    let mut worth = measures.worth(terms.reward)?;
+    let mut reward = measures.reward(terms.reward)?;
     if has(record, TP_RECORD_RESCUED) {
-        worth.nats -= terms.rescue_cost;
+        reward.nats -= terms.rescue_cost;
     }
-    Ok(worth)
+    Ok(reward)
 }
 
 /// The measures since `before`, or since the connection's start.
