@@ -9,12 +9,12 @@ use crate::bytes::{Reader, Writer};
 use crate::linalg::{cholesky, solve};
 use crate::path::left;
 use crate::settings::Regression as Settings;
-use crate::{MAX_ARMS, MAX_CONTRASTS};
+use crate::{MAX_ADVANTAGES, MAX_ARMS};
 
 /// Number of features of a connection, including the constant.
 pub const FEATURES: usize = 10;
 
-const N: usize = FEATURES + MAX_CONTRASTS;
+const N: usize = FEATURES + MAX_ADVANTAGES;
 
 /// Samples until a solution is good enough to recognise extreme rewards.
 const SETTLED: u64 = 256;

@@ -35,7 +35,7 @@ fn settings() -> Settings {
     settings
 }
 
-/// The joint distribution in information form. A node has K contrasts; each path has a baseline too.
+/// The joint distribution in information form. A node has K advantages; each path has a baseline too.
 struct Joint {
     n: usize,
     precision: Vec<f64>,
@@ -111,7 +111,7 @@ impl Joint {
         }
     }
 
-    /// Mean and variance of each contrast of a path.
+    /// Mean and variance of each advantage of a path.
     fn path(&self, path: u32) -> Vec<(f64, f64)> {
         let mut factor = self.precision.clone();
         cholesky(&mut factor, self.n, self.n).unwrap();
@@ -188,7 +188,7 @@ proptest! {
         }
     }
 
-    /// A path alone, with the same width for each contrast, has the closed form
+    /// A path alone, with the same width for each advantage, has the closed form
     /// `q = W/σ² + 1/V`, `μ = (W/σ²·(ȳ − b̂) + m/V)/q`, `s² = 1/q + (W/(σ²q))²·v_b`.
     #[test]
     fn a_lone_path_has_the_closed_form(samples in samples()) {

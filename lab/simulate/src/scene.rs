@@ -85,7 +85,7 @@ impl Walk {
 }
 
 fn normals(random: &mut Random, arms: usize, sd: f64) -> Vec<f64> {
-    // The default has no contrast to itself.
+    // The default has no advantage to itself.
     (0..arms)
         .map(|a| if a == 0 { 0.0 } else { sd * random.normal() })
         .collect()

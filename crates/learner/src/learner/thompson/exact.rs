@@ -1,4 +1,4 @@
-//! A learner of so many contrasts, a constant: [`super::Thompson`] has one of them.
+//! A learner of so many advantages, a constant: [`super::Thompson`] has one of them.
 
 use super::{Learned, Observation, Outcome, Unusable, publish, view};
 use crate::choice::{Plan, Points, plan};
@@ -26,7 +26,7 @@ struct Sample {
     deviation: f64,
 }
 
-/// A learner of `C` contrasts, so of one arm more.
+/// A learner of `C` advantages, so of one arm more.
 #[derive(Clone, Debug)]
 pub(super) struct Exact<const C: usize> {
     pub settings: Settings,
