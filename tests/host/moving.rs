@@ -7,7 +7,7 @@ use tcpilot_abi::{
     TP_TRIAL_HELD_OUT, TP_WITHHELD_ALREADY, Why, tp_config, tp_record,
 };
 use tcpilot_core::rows::Place;
-use tcpilot_kernel::{CELLS, Move};
+use tcpilot_kernel::{CELLS, MoveRequest};
 use tcpilot_tests::{Actor, Daemon, FAR, Lab, Sink, until};
 
 use crate::{
@@ -40,7 +40,7 @@ fn send_more(application: &mut Actor) {
 }
 
 /// The record of the open connection now; asks for these moves.
-fn sample(learner: &mut Learner, moves: &[Move]) -> tp_record {
+fn sample(learner: &mut Learner, moves: &[MoveRequest]) -> tp_record {
     learner.ends.sampler.sample(moves).unwrap();
     learner.record()
 }
@@ -59,7 +59,7 @@ fn a_long_connection_is_moved_and_each_algorithm_is_told_with_its_part() {
     let mut application = open_long(&lab, FAR);
     let first = sample(&mut learner, &[]);
     assert_eq!(told(&first), (TP_RECORD_SAMPLE, RENO, Why::Drawn));
-    let wanted = Move {
+    let wanted = MoveRequest {
         cookie: first.cookie,
         from: RENO,
         to: BBR,
@@ -69,7 +69,7 @@ fn a_long_connection_is_moved_and_each_algorithm_is_told_with_its_part() {
     assert_eq!(told(&left), (moved, RENO, Why::Drawn));
     assert_eq!(application.tell("cc"), "bbr");
     send_more(&mut application);
-    // A wish holds for one look.
+    // A request holds for one look.
     let next = sample(&mut learner, &[]);
     assert_eq!(told(&next), (TP_RECORD_SAMPLE, BBR, Why::Moved));
     assert!(
@@ -99,7 +99,7 @@ fn is_moved(config: &tp_config, before: impl FnOnce(&mut Learner, &mut Actor), f
     let mut application = open_long(&lab, FAR);
     let cookie = sample(&mut learner, &[]).cookie;
     before(&mut learner, &mut application);
-    let wanted = Move {
+    let wanted = MoveRequest {
         cookie,
         from,
         to: BBR,
@@ -159,7 +159,7 @@ fn a_connection_that_is_held_out_is_not_moved() {
     learner.ends.cells.set(&all(0));
     let first = sample(&mut learner, &[]);
     assert_eq!(told(&first), (TP_RECORD_SAMPLE, RENO, Why::HeldOut));
-    let wanted = Move {
+    let wanted = MoveRequest {
         cookie: first.cookie,
         from: RENO,
         to: BBR,
@@ -184,7 +184,7 @@ fn a_connection_that_was_moved_may_be_rescued_from_its_new_algorithm() {
         (counters.withheld[TP_WITHHELD_ALREADY as usize] == 1).then_some(())
     });
     let cookie = sample(&mut learner, &[]).cookie;
-    let wanted = Move {
+    let wanted = MoveRequest {
         cookie,
         from: BBR,
         to: RENO,

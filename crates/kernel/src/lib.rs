@@ -25,7 +25,7 @@ pub use error::Error;
 pub use lock::try_lock;
 pub use pilot::{
     CELLS, Cells, Costs, Descriptors, Ends, Entries, Heartbeat, Keys, LearnerDescriptors,
-    LearnerKeys, Legacy, Live, MOVES, Move, Openings, Pilot, Put, Records, RowSecrets, Rows,
+    LearnerKeys, Legacy, Live, MOVES, MoveRequest, Openings, Pilot, Put, Records, RowSecrets, Rows,
     RunStats, Sampler, Tally, check_free,
 };
 pub use process::{become_program, inherited, take_signals, try_program};

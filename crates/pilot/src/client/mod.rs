@@ -106,10 +106,10 @@ pub fn take_over(socket: &Path) -> Result<(), Failure> {
 /// `tcpilot paths`
 ///
 /// # Errors
-/// A wish is not understood, or the daemon does not answer.
+/// The query is not understood, or the daemon does not answer.
 pub fn paths(args: &ListArgs) -> Result<(), Failure> {
     let (ask, list) = (&args.ask, &args.list);
-    let selection = Selection::new(&list.wishes())?;
+    let selection = Selection::new(&list.query())?;
     let paths = lists::paths(&ask.socket.socket, &selection, list.processes)?;
     show(&Paths { paths }, ask.json, |shown| {
         table::selected_paths(&shown.paths, &selection, list.processes)
@@ -119,10 +119,10 @@ pub fn paths(args: &ListArgs) -> Result<(), Failure> {
 /// `tcpilot flows`
 ///
 /// # Errors
-/// A wish is not understood, or the daemon does not answer.
+/// The query is not understood, or the daemon does not answer.
 pub fn flows(args: &ListArgs) -> Result<(), Failure> {
     let (ask, list) = (&args.ask, &args.list);
-    let selection = Selection::new(&list.wishes())?;
+    let selection = Selection::new(&list.query())?;
     let flows = lists::flows(&ask.socket.socket, &selection, list.processes)?;
     show(&Flows { flows }, ask.json, |shown| {
         table::selected_flows(&shown.flows, &selection, list.processes)

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use tcpilot_abi::tp_record;
-use tcpilot_kernel::{MOVES, Move};
+use tcpilot_kernel::{MOVES, MoveRequest};
 
 use super::{
     clock::Clock,
@@ -47,7 +47,7 @@ pub struct Learners {
     /// The origin of each domain, the number that a record has for it; and the number of its last record.
     pub(super) domains: HashMap<u32, (Origin, u64)>,
     /// Long connections that should be moved to another algorithm.
-    pub wishes: Vec<Move>,
+    pub requests: Vec<MoveRequest>,
     /// Times of the thread's turns.
     pub(super) turns: Histogram,
 }
@@ -70,7 +70,7 @@ impl Learners {
             crowded: 0,
             effect: None,
             domains: HashMap::new(),
-            wishes: Vec::new(),
+            requests: Vec::new(),
             turns: Histogram::new(histogram::TIMES),
         }
     }
@@ -100,7 +100,7 @@ impl Learners {
                 effect.take(record, &settings.name, name, self.ticks_per_s);
             }
             if policy.take(record, &before, &self.clock, self.ticks_per_s) {
-                self.wish(record);
+                self.request_move(record);
             }
         }
     }
@@ -121,7 +121,7 @@ impl Learners {
     }
 
     /// Notes that a long connection should be moved, if it should.
-    fn wish(&mut self, record: &tp_record) {
+    fn request_move(&mut self, record: &tp_record) {
         let of = |policy: &&mut PolicyLearner| policy.settings.policy == record.policy;
         let Some(policy) = self.policies.iter_mut().find(of) else {
             return;
@@ -129,9 +129,9 @@ impl Learners {
         let Some(terms) = policy.settings.moves else {
             return;
         };
-        if self.wishes.len() < MOVES && self.long.is_settled(record, terms.every_ns) {
+        if self.requests.len() < MOVES && self.long.is_settled(record, terms.every_ns) {
             let now_s = self.clock.now_s();
-            self.wishes.extend(policy.wish(record, now_s));
+            self.requests.extend(policy.move_request(record, now_s));
         }
     }
 

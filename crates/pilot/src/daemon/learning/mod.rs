@@ -44,7 +44,7 @@ pub use greedy::Greedy;
 pub use keep::{Restored, policy_settings};
 use learners::Learners;
 use life::Life;
-use sampling::Wishes;
+use sampling::MoveRequests;
 pub use views::{Netns, Seen};
 
 use crate::{
@@ -112,7 +112,7 @@ struct Worker {
     /// begun.
     sampler: Option<(Sampler, Duration)>,
     /// The channel to the sampler's thread, once that has begun.
-    wishes: Option<Wishes>,
+    requests: Option<MoveRequests>,
     life: Arc<Life>,
 }
 
@@ -136,7 +136,7 @@ impl Learning {
             is_filling: true,
             published: 0,
             sampler,
-            wishes: None,
+            requests: None,
         };
         worker.publish();
         worker.beat();
@@ -174,7 +174,7 @@ impl Learning {
         let mut worker = worker.into_inner();
         worker.learners.ticks_per_s = ticks_per_s;
         if let Some((sampler, every)) = worker.sampler.take() {
-            worker.wishes = Some(sampling::begin(sampler, every)?);
+            worker.requests = Some(sampling::begin(sampler, every)?);
         }
         let (questions, asked) = channel();
         let builder = std::thread::Builder::new().name("learner".to_owned());
@@ -401,9 +401,12 @@ impl Worker {
         }
         batch.clear();
         self.batch = batch;
-        for wish in self.learners.wishes.drain(..) {
+        for request in self.learners.requests.drain(..) {
             // Without the sampler's thread nothing is moved.
-            let _ = self.wishes.as_ref().map(|wishes| wishes.send(wish));
+            let _ = self
+                .requests
+                .as_ref()
+                .map(|requests| requests.send(request));
         }
     }
 

@@ -7,7 +7,7 @@
 //! not show whether its path or its algorithm made the difference.
 
 use tcpilot_abi::{TP_CONN_DRY_RUN, TP_RECORD_SAMPLE, tp_record};
-use tcpilot_kernel::Move;
+use tcpilot_kernel::MoveRequest;
 use tcpilot_learner::{Level, MAX_ARMS};
 
 use super::{
@@ -21,7 +21,7 @@ const SURE_SD: f64 = 3.0;
 
 impl PolicyLearner {
     /// The move that the connection of this record, which has just updated the learner, should make.
-    pub fn wish(&mut self, record: &tp_record, now_s: f64) -> Option<Move> {
+    pub fn move_request(&mut self, record: &tp_record, now_s: f64) -> Option<MoveRequest> {
         let terms = self.settings.moves?;
         let is_ours = u32::from(record.flags) == TP_RECORD_SAMPLE
             && u32::from(record.conn_flags) & TP_CONN_DRY_RUN == 0
@@ -42,7 +42,7 @@ impl PolicyLearner {
             (0..shares.len().min(MAX_ARMS)).max_by(|a, b| shares[*a].total_cmp(&shares[*b]))?;
         let (mean, sd) = self.learner.gain(&path.key, from, to, now_s)?;
         let is_sure = to != from && mean - SURE_SD * sd > terms.gain;
-        is_sure.then(|| Move {
+        is_sure.then(|| MoveRequest {
             cookie: record.cookie,
             from: record.arm,
             to: self.settings.arms.number(to),
