@@ -98,8 +98,8 @@ fn the_better_algorithm_gets_most_connections_and_a_new_neighbour_starts_with_it
         "tbf rate 40mbit burst 15kb latency 50ms",
     );
     let pilot = lab.pilot(RENO_OR_BBR);
-    let stranger = known(&pilot, "198.51.100.2");
-    assert_eq!(stranger["level"], "global", "{stranger}");
+    let unseen = known(&pilot, "198.51.100.2");
+    assert_eq!(unseen["level"], "global", "{unseen}");
     lab.upload("198.51.100.2", 40, 300_000);
     wait_updates(&pilot, 40);
     // Other tests run at the same time, so rates are noisy, and the first forty may mislead. On a starved host

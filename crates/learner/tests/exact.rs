@@ -164,11 +164,11 @@ proptest! {
     }
 
     #[test]
-    fn a_stranger_is_believed_to_be_as_a_path_without_samples(samples in samples()) {
+    fn an_unseen_path_is_a_path_without_samples(samples in samples()) {
         let settings = settings();
         let known: Vec<_> = samples.into_iter().filter(|s| s.0 != 6).collect();
         let mut tree = tree_of(&settings, &known);
-        let (belief, _) = tree.belief_of_stranger(&lineage(6), 0.0).unwrap();
+        let (belief, _) = tree.belief_of_unseen(&lineage(6), 0.0).unwrap();
         for (a, (mean, variance)) in Joint::of(&settings, &known).path(6).into_iter().enumerate() {
             prop_assert!((belief.mean[a] - mean).abs() < 1e-6);
             prop_assert!((belief.variance(a) - variance).abs() < 1e-6);
@@ -179,9 +179,9 @@ proptest! {
     fn sums_made_anew_are_those_kept_up_to_date(samples in samples(), gone in 0u32..16) {
         let mut tree = tree_of(&settings(), &samples);
         tree.remove(&lineage(gone).path).unwrap();
-        let (before, _) = tree.belief_of_stranger(&lineage(gone), 0.0).unwrap();
+        let (before, _) = tree.belief_of_unseen(&lineage(gone), 0.0).unwrap();
         tree.rebuild().unwrap();
-        let (after, _) = tree.belief_of_stranger(&lineage(gone), 0.0).unwrap();
+        let (after, _) = tree.belief_of_unseen(&lineage(gone), 0.0).unwrap();
         for a in 0..K {
             prop_assert!((before.mean[a] - after.mean[a]).abs() < 1e-6);
             prop_assert!((before.variance(a) - after.variance(a)).abs() < 1e-6);
@@ -252,7 +252,7 @@ fn a_busy_path_counts_for_no_more_than_its_cap_in_its_group() {
             tree.update(id, 0.0, |s| s.add(0, 0.0, 1.0)).unwrap();
             tree.update(id, 0.0, |s| s.add(1, 1.0, 1.0)).unwrap();
         }
-        tree.belief_of_stranger(&lineage(1), 0.0).unwrap().0.mean[0]
+        tree.belief_of_unseen(&lineage(1), 0.0).unwrap().0.mean[0]
     };
     assert!(seen_by_neighbour(2) < seen_by_neighbour(8) - 0.01);
     assert!((seen_by_neighbour(8) - seen_by_neighbour(10_000)).abs() < 1e-3);

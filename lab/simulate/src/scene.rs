@@ -111,7 +111,7 @@ impl<'a> Scene<'a> {
             let site_kind = kind_of(&mut random);
             let site_jitter = normals(&mut random, arms, tree.spread[2]);
             for g in 0..tree.groups_per_site {
-                let other = random.uniform() < tree.strangers;
+                let other = random.uniform() < tree.odd_groups;
                 let group_kind = if other {
                     kind_of(&mut random)
                 } else {

@@ -56,7 +56,7 @@ pub struct Prefixes {
     pub paths_per_group: usize,
     /// Share of groups that are of another kind than their site.
     #[serde(default)]
-    pub strangers: f64,
+    pub odd_groups: f64,
     /// Share of paths that are of another kind than their group.
     #[serde(default)]
     pub odd_paths: f64,

@@ -110,7 +110,7 @@ impl<const C: usize> Tree<C> {
     ///
     /// # Errors
     /// [`NotPositive`], as for [`Tree::belief`].
-    pub fn belief_of_stranger(
+    pub fn belief_of_unseen(
         &mut self,
         lineage: &Lineage,
         now_s: f64,

@@ -441,7 +441,7 @@ fn what_the_learner_in_the_daemon_knows_reads_as_its_copies() {
             ],
         ),
     );
-    assert_golden("explain-stranger", &explained(known("group"), Vec::new()));
+    assert_golden("explain-unseen", &explained(known("group"), Vec::new()));
     assert_golden("status-thompson", &status(&learning()));
     assert_golden(
         "report-thompson",

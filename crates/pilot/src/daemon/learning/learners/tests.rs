@@ -220,7 +220,7 @@ fn a_canary_steers_its_share_of_the_groups_and_learns_of_all() {
             assert_eq!(
                 bbr(&rows, all[0], level),
                 Some(0.0),
-                "strangers keep the default"
+                "unseen paths keep the default"
             );
         }
         let is_steered = |address: &&str| {
