@@ -136,7 +136,7 @@ impl Config {
     fn write_policies(&self, config: &mut tp_config, arms: &[String]) {
         let none = PrefixOverrides::default();
         config.policy[0] = self.policy_config(mask(arms, &self.algorithms), &none);
-        config.policy[0].parting = self.parting(None);
+        config.policy[0].separation = self.separation(None);
         config.policy[usize::from(LEAVE_ALONE_ID)] = tp_policy_config {
             leave_alone: 1,
             ..self.policy_config(0, &none)
@@ -155,7 +155,7 @@ impl Config {
                 net: policy.network.unwrap_or(self.tuning.network).number(),
                 ecn_vouched: vouched(policy, arms),
                 rescue: self.may_rescue(policy).into(),
-                parting: self.parting(Some(policy)),
+                separation: self.separation(Some(policy)),
                 ..self.policy_config(mask(arms, allowed), &policy.prefix)
             };
         }
