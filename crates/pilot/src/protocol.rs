@@ -34,8 +34,9 @@ pub enum Request {
     /// Forget everything; the answer is the number of paths
     StateReset,
     /// Become this program, if it can go on in the daemon's place; the answer is
-    /// [`crate::figures::TakeOvers`] from before, and the counts in a later status show the outcome
-    TakeOver(PathBuf),
+    /// [`crate::figures::Upgrades`] from before, and the counts in a later status show the outcome
+    #[serde(rename = "take-over")]
+    Upgrade(PathBuf),
 }
 
 impl Request {
@@ -51,7 +52,7 @@ impl Request {
             Request::Trial(_)
             | Request::StateImport(_)
             | Request::StateReset
-            | Request::TakeOver(_) => true,
+            | Request::Upgrade(_) => true,
         }
     }
 }

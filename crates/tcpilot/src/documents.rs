@@ -8,7 +8,7 @@ use tcpilot_pilot::figures::{
     AlgorithmView, ChangeView, ChoicesView, CohortView, DecisionView, DrawnAlgorithm, EffectReport,
     ExplainedPath, Explanation, FlowView, GroupView, HistogramView, LearningStatus, MeasureView,
     PathView, PointView, PolicyEffect, PolicyStatus, RescueStatus, ShownView, StateSummary, Status,
-    StopView, TakeOvers, TrafficView, TuneView, TuningView, TuningsStatus,
+    StopView, TrafficView, TuneView, TuningView, TuningsStatus, Upgrades,
 };
 use tcpilot_show::figure::View;
 use tcpilot_watch::{census, fair, link, views as watch};
@@ -92,7 +92,7 @@ fn sections() -> String {
                 rows::<HistogramView>("learning.policies[].algorithms[].shown[].goodput."),
                 rows::<ChangeView>("learning.changes[]."),
                 rows::<TuningsStatus>("tunings."),
-                rows::<TakeOvers>("take_overs."),
+                rows::<Upgrades>("take_overs."),
             ],
         ),
         section("cc list", "All congestion controls.", &[rows::<cc::Algorithm>("algorithms[].")]),

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     figures::{
         EffectReport, ExplainedPath, Explanation, FlowView, LearningStatus, PathView, RescueStatus,
-        Status, TakeOvers,
+        Status, Upgrades,
     },
     protocol::{Reply, Request},
     read::{self, Names},
@@ -65,17 +65,17 @@ impl Daemon {
             Request::StateExport => return self.export(out),
             Request::StateImport(paths) => result(self.import(&paths)),
             Request::StateReset => result(self.reset()),
-            Request::TakeOver(program) => result(self.let_take_over(&program)),
+            Request::Upgrade(program) => result(self.begin_upgrade(&program)),
         };
         reply.write(out)
     }
 
-    /// Starts a take-over; the answer has the counts of earlier ones.
-    fn let_take_over(&mut self, program: &Path) -> Result<TakeOvers, String> {
-        if self.succession.is_under_way() {
-            return Err("another program is about to take over; try again".to_owned());
+    /// Starts an upgrade; the answer has the counts of earlier ones.
+    fn begin_upgrade(&mut self, program: &Path) -> Result<Upgrades, String> {
+        if self.upgrade.is_under_way() {
+            return Err("an upgrade is under way; try again".to_owned());
         }
-        let before = self.succession.times.clone();
+        let before = self.upgrade.times.clone();
         self.try_successor(program);
         Ok(before)
     }
@@ -284,8 +284,8 @@ impl Daemon {
                 false => Learning::hangs(),
             });
         let unsaved = self.keeper.problem().map(str::to_owned);
-        let refused = self.succession.times.problems.iter();
-        let refused = refused.map(|p| format!("not taken over, all goes on as before: {p}"));
+        let refused = self.upgrade.times.problems.iter();
+        let refused = refused.map(|p| format!("not upgraded, all goes on as before: {p}"));
         let troubles = Trouble::ALL
             .into_iter()
             .zip(self.pilot.counters().trouble)
@@ -349,7 +349,7 @@ impl Daemon {
             rows_voided: self.learning.as_ref().map_or(0, Learning::times_void),
             resident_bytes: resident_bytes(),
             state: self.keeper.path().display().to_string(),
-            take_overs: self.succession.times.clone(),
+            take_overs: self.upgrade.times.clone(),
         }
     }
 }

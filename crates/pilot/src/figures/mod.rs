@@ -20,7 +20,7 @@ pub use flow::{DecisionView, ExplainedPath, Explanation, FlowView};
 pub use path::{AlgorithmView, PathView};
 pub use status::{
     ChangeView, DrawnAlgorithm, HistogramView, LearningStatus, PolicyStatus, RescueStatus,
-    ShownView, StateSummary, Status, TakeOvers, TrafficView,
+    ShownView, StateSummary, Status, TrafficView, Upgrades,
 };
 pub use stored::{StoredAlgorithm, StoredPath};
 pub use tuning::{CohortView, TuneView, TuningView, TuningsStatus};

@@ -74,8 +74,8 @@ figures! {
         resident_bytes: u64, Bytes;
         /// The state file, which keeps the knowledge over restarts.
         state: String;
-        /// Counts of take-overs: another program, or the same one with its configuration read anew.
-        take_overs: TakeOvers;
+        /// Counts of upgrades in place: to another program, or to the same one with a new configuration.
+        take_overs: Upgrades;
     }
 }
 
@@ -231,12 +231,12 @@ figures! {
 }
 
 figures! {
-    /// Take-overs by another program, or by the same one with its configuration read anew.
+    /// Upgrades in place: to another program, or to the same one with a new configuration.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-    pub TakeOvers {
-        /// Take-overs since the start.
+    pub Upgrades {
+        /// Upgrades since the start.
         done: u64;
-        /// Refused take-overs since the start. The daemon went on as before each time.
+        /// Refused upgrades since the start. The daemon went on as before each time.
         refused: u64;
         /// Why the last one was refused, a line each; empty if it was done.
         problems: Vec<String>;

@@ -8,8 +8,8 @@ use tcpilot_abi::Withheld;
 
 use crate::figures::{
     ChangeView, CohortView, DecisionView, DrawnAlgorithm, ExplainedPath, HistogramView,
-    LearningStatus, PolicyStatus, RescueStatus, ShownView, TakeOvers, TrafficView, TuneView,
-    TuningsStatus,
+    LearningStatus, PolicyStatus, RescueStatus, ShownView, TrafficView, TuneView, TuningsStatus,
+    Upgrades,
 };
 
 fn assert_golden(name: &str, text: &str) {
@@ -181,7 +181,7 @@ fn running() -> Status {
         bpf_ns: 640_000,
         resident_bytes: 9_300_000,
         state: "/var/lib/tcpilot/state.db".to_owned(),
-        take_overs: TakeOvers::default(),
+        take_overs: Upgrades::default(),
         traffic: Some(TrafficView {
             share: Some(0.613),
             steered_bytes: 12_300_000_000,

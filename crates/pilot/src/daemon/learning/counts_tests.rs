@@ -84,7 +84,7 @@ fn another_room_goes_on_counting_where_the_first_one_ended() {
 }
 
 #[test]
-fn a_rescue_is_shown_with_its_path_after_a_take_over_too() {
+fn a_rescue_is_shown_with_its_path_after_an_upgrade() {
     let (mut next, _) = learners_of(settings(100), &[]);
     next.go_on(told(&busy().counts()));
     update(&mut next, &["2001:db8:1:2::3"], 2);
@@ -120,7 +120,7 @@ fn what_was_counted_of_a_policy_or_an_algorithm_that_is_no_more_is_left() {
 }
 
 #[test]
-fn a_change_that_was_found_is_told_of_after_a_take_over_too() {
+fn a_change_that_was_found_is_told_of_after_an_upgrade() {
     let mut counts = busy().counts();
     let node = tcpilot_learner::NodeKey {
         level: Level::Group,

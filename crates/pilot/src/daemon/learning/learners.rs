@@ -37,7 +37,7 @@ pub struct Learners {
     pub records: u64,
     /// Records for which the ring had no room.
     pub dropped: u64,
-    /// Whether records stay in the ring, for the program that is about to take over.
+    /// Whether records stay in the ring, for the next program.
     pub is_resting: bool,
     /// Times that rows were written.
     pub publications: u64,

@@ -299,7 +299,7 @@ impl Learning {
         self.save_all.set(true);
     }
 
-    /// Stops reading records before a take-over, so that the next program learns from them; or goes on.
+    /// Stops reading records before an upgrade, so that the next program learns from them; or goes on.
     pub fn rest(&self, is_resting: bool) {
         let _ = self.ask(move |learners| learners.is_resting = is_resting);
     }
