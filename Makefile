@@ -82,7 +82,7 @@ mpquic-test: setup ## flowgen's QUIC and multipath QUIC, on this kernel; needs r
 	$(CARGO) test -p flowgen --features mpquic --quiet
 	tests/run.sh mpquic
 
-upgrade-test: setup ## 50 take-overs with 1000 connections open, none of them forgotten; needs root
+upgrade-test: setup ## 50 upgrades in place with 1000 connections open, none of them forgotten; needs root
 	UPGRADES=50 CONNECTIONS=1000 FIGURES=$(TARGET)/upgrades.txt TESTS=upgrade:: JOBS=1 \
 		tests/run.sh here
 	@cat $(TARGET)/upgrades.txt

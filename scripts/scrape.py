@@ -30,7 +30,7 @@ SCRAPE_S_MAX = 0.05
 # What has labels is bounded: by 21 reasons, 8 algorithms, two groups and a histogram's bounds.
 SERIES_MAX = 400
 PORT = 5201
-# Enough to teach of most paths.
+# Enough for a sample of most paths.
 BYTES = 70_000
 SETTLE_S = 3
 

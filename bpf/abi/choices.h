@@ -39,11 +39,11 @@ struct tp_node_key {
 /* Properties that separate paths of one address.  A socket in a container does not show which
  * way the host sends, so a public prefix is one path for all namespaces.  A private prefix may
  * mean another host in each namespace, so it belongs to its own. */
-enum tp_parting {
-	TP_PART_PRIVATE = 0, /* private prefixes by their namespace */
-	TP_PART_ALL = 1,     /* all by their namespace */
-	TP_PART_NONE = 2,
-	TP_PART_EGRESS = 4, /* a bit: the host's own also by the outgoing interface */
+enum tp_separation {
+	TP_SEPARATE_PRIVATE = 0, /* private prefixes by their namespace */
+	TP_SEPARATE_ALL = 1,	 /* all by their namespace */
+	TP_SEPARATE_NONE = 2,
+	TP_SEPARATE_EGRESS = 4, /* a bit: the host's own also by the outgoing interface */
 };
 
 /* The class of a connection: the properties of its way at the handshake, in few steps.  The
@@ -102,7 +102,7 @@ struct tp_assignment {
 
 /* Facts kept from a connection's start, for its record.  Storage of the socket's own
  * would cost more than all the rest (decision 2).  If all places of a bucket are in use, the
- * oldest is lost; the record of that connection says so, and teaches nothing. */
+ * oldest is lost; the record of that connection says so, and is rejected. */
 struct tp_conn_start {
 	__u32 tag;	   /* the kernel's hash of the connection's addresses and ports; 0: empty */
 	__u32 rate;	   /* before its FIN, bytes per second >> TP_START_RATE_SHIFT; 0: none */
@@ -117,7 +117,7 @@ struct tp_conn_start {
 	__u8 flags;	   /* enum tp_conn_flags */
 	__u8 policy;
 	__u8 trial;   /* enum tp_trial */
-	__u16 egress; /* the interface that parts its path; 0: none does */
+	__u16 egress; /* the interface that separates its path; 0: none */
 } __attribute__((aligned(8)));
 
 #define TP_OPENED_SHIFT 20    /* about a millisecond */
@@ -200,7 +200,7 @@ struct tp_record {
 	__u32 domain;	 /* of its choice distribution's key */
 	__u8 trial;	 /* enum tp_trial, at its opening */
 	__u8 pad2;
-	__u16 egress; /* the interface that parts its path; 0: none does */
+	__u16 egress; /* the interface that separates its path; 0: none */
 };
 
 /* A long connection to be moved to another arm, by its socket's cookie.  The

@@ -24,7 +24,7 @@ struct tp_policy_config {
 	__u8 net;	  /* enum tp_net if configured; TP_NET_UNKNOWN: inferred */
 	__u8 ecn_vouched; /* bit i: arm i, which needs ECN, may be chosen on any network */
 	__u8 rescue;	  /* heavy loss may switch a connection to rescue_cc */
-	__u8 parting;	  /* enum tp_parting */
+	__u8 separation;  /* enum tp_separation */
 	__u8 tuned;	  /* it has a tuning on; the loader sets this */
 	__u8 pad[5];
 };

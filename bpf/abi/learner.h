@@ -38,9 +38,9 @@ struct tp_learner_config {
 
 /* How a connection of an arm ended, for the learner. */
 enum tp_outcome {
-	TP_OUTCOME_COST = 0,	/* it has a cost */
-	TP_OUTCOME_SILENT = 1,	/* it says nothing about its arm */
-	TP_OUTCOME_EXCUSED = 2, /* it could not say anything: it does not count as unpaid */
+	TP_OUTCOME_COST = 0,	 /* it has a cost */
+	TP_OUTCOME_REJECTED = 1, /* no information about its arm */
+	TP_OUTCOME_EXCUSED = 2,	 /* its rate is not its arm's work: not counted as unpaid */
 };
 
 /* An algorithm of a path. */

@@ -37,7 +37,7 @@ enum tp_withheld {
 /* The storage of a connection that has lost packets: the stretch under way. */
 struct tp_rescue {
 	__u64 bytes_acked; /* at its beginning, and so sent, lost and busy_ticks */
-	__u64 before;	   /* worth of a tick before the switch */
+	__u64 before;	   /* utility of a tick before the switch */
 	__u32 sent;
 	__u32 lost;
 	__u32 busy_ticks;

@@ -54,11 +54,13 @@ TP_INLINE __u32 tp_choice_dist_bucket_of(__u64 tag, __u32 buckets)
 }
 
 /* The part of a path's domain that separates it by its namespace; 0: that does not separate it. */
-TP_INLINE __u32 tp_domain(__u32 parting, int is_private, __u64 netns_cookie)
+TP_INLINE __u32 tp_domain(__u32 separation, int is_private, __u64 netns_cookie)
 {
-	__u32 by = parting & 3;
+	__u32 by = separation & 3;
 
-	return by == TP_PART_ALL || (by == TP_PART_PRIVATE && is_private) ? (__u32)netns_cookie : 0;
+	return by == TP_SEPARATE_ALL || (by == TP_SEPARATE_PRIVATE && is_private)
+		   ? (__u32)netns_cookie
+		   : 0;
 }
 
 /* Added to that: the interface by which its connections leave; 0: it does not separate paths. */

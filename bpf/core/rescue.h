@@ -28,7 +28,7 @@
 /* A trial lasts so many round trips, and half a second at least.  BBR needs its startup, and
  * then enough rounds at its rate that a few losses do not decide. */
 #define TP_RESCUE_ROUNDS 64
-/* A trial has helped if the worth rose by 1/2^shift. */
+/* A trial has helped if the utility rose by 1/2^shift. */
 #define TP_RESCUE_GAIN_SHIFT 3
 /* A delay below 1/2^shift of the least round-trip time is no queue, nor is one below so many
  * microseconds: interrupts and timers cause that. */
@@ -85,9 +85,9 @@ TP_INLINE __u32 tp_lost_since(const struct tp_rescue *r, const struct tp_loss_no
 	return (__u32)tp_max_signed((__s32)(n->lost - r->lost), 0);
 }
 
-/* The worth of a stretch: bytes per tick times the share of segments that were not lost, times
+/* The utility of a stretch: bytes per tick times the share of segments that were not lost, times
  * 256. The learner's reward judges goodput and retransmissions the same way. */
-TP_INLINE __u64 tp_rescue_worth(const struct tp_rescue *r, const struct tp_loss_now *n)
+TP_INLINE __u64 tp_rescue_utility(const struct tp_rescue *r, const struct tp_loss_now *n)
 {
 	__u32 ticks = n->busy_ticks - r->busy_ticks, sent = n->sent - r->sent;
 	__u32 lost = tp_lost_since(r, n);
@@ -148,7 +148,7 @@ TP_INLINE __u32 tp_rescue_trial(struct tp_rescue *r, const struct tp_loss_now *n
 	if (n->sent - r->sent < t->min_sent ||
 	    n->busy_ticks - r->busy_ticks < tp_trial_ticks(n->min_rtt_us, t->ticks_per_s))
 		return TP_VERDICT_NONE;
-	return tp_rescue_worth(r, n) > needed ? TP_VERDICT_HELPED : TP_VERDICT_UNDO;
+	return tp_rescue_utility(r, n) > needed ? TP_VERDICT_HELPED : TP_VERDICT_UNDO;
 }
 
 /* The published rule: once, as soon as more than the bound of all segments was retransmitted,
@@ -178,7 +178,7 @@ TP_INLINE __u32 tp_rescue_judge(struct tp_rescue *r, const struct tp_loss_now *n
 /* The switch was made: the trial begins. */
 TP_INLINE void tp_rescue_tried(struct tp_rescue *r, const struct tp_loss_now *n)
 {
-	r->before = tp_rescue_worth(r, n);
+	r->before = tp_rescue_utility(r, n);
 	tp_rescue_begin(r, n);
 	r->phase = TP_RESCUE_TRIED;
 }

@@ -24,7 +24,8 @@ static __always_inline __u16 egress_of(const struct visit *v)
 {
 	const struct dst_entry *dst;
 
-	if (!(v->policy->parting & TP_PART_EGRESS) || tp_netns_cookie(v->tp) != cfg.host_netns)
+	if (!(v->policy->separation & TP_SEPARATE_EGRESS) ||
+	    tp_netns_cookie(v->tp) != cfg.host_netns)
 		return 0;
 	dst = tp_sock_of(v->tp)->sk_dst_cache;
 	return dst && dst->dev ? (__u16)dst->dev->ifindex : 0;
@@ -48,7 +49,7 @@ static __always_inline void settle(struct visit *v, struct tp_node_key *place, _
 		v->key->policy = place->policy;
 		tp_path_prefix(v->policy, place->prefix, v->key);
 	}
-	place->domain = tp_domain(v->policy->parting, is_private, netns_cookie);
+	place->domain = tp_domain(v->policy->separation, is_private, netns_cookie);
 }
 
 /* Finds a connection's policy, and the rest of its place except the interface: a route may

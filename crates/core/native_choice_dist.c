@@ -39,9 +39,9 @@ __u32 native_assignment_bucket(const __u64 secrets[TP_NODE_SECRETS], const __u32
 	return tp_assignment_bucket(secrets, addr);
 }
 
-__u32 native_domain(__u32 parting, const __u32 addr[4], __u64 netns_cookie, __u16 egress)
+__u32 native_domain(__u32 separation, const __u32 addr[4], __u64 netns_cookie, __u16 egress)
 {
-	return tp_domain(parting, tp_is_private(addr), netns_cookie) + tp_egress_domain(egress);
+	return tp_domain(separation, tp_is_private(addr), netns_cookie) + tp_egress_domain(egress);
 }
 
 void native_unwrap(__u32 addr[4])

@@ -65,7 +65,7 @@ def test_it_chooses_for_connections_and_learns_from_them(facts: dict[str, str]) 
     assert facts["before"] == "cubic"
     status = of(facts, "status")
     assert status["connections"]["drawn"] >= 100
-    assert status["learning"]["taught"] >= 100
+    assert status["learning"]["updates"] >= 100
     assert status["learning"]["dropped"] == 0
     (path,) = [p for p in of(facts, "paths")["paths"] if p["prefix"] == "10.9.0.2"]
     arms = {arm["name"]: arm for arm in path["algorithms"]}

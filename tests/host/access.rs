@@ -123,7 +123,7 @@ fn members_read_and_only_root_writes(lab: &Lab, pilot: &Daemon) {
         &["state", "reset"][..],
         &["state", "import", dump.to_str().unwrap()],
         &["report", "--trial", "1h"],
-        &["run", "--take-over"],
+        &["run", "--upgrade"],
     ] {
         asking.may_not(
             MEMBER,

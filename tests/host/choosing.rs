@@ -9,8 +9,8 @@ use std::{
 
 use tcpilot_abi::{
     TP_CHOICE_DISTS_STALE_NS, TP_CONN_ACTIVE, TP_CONN_DRY_RUN, TP_LEVEL_CLASS, TP_LEVEL_GLOBAL,
-    TP_LEVEL_GROUP, TP_LEVEL_NONE, TP_LEVEL_PATH, TP_LEVEL_SITE, TP_NO_ARM, TP_PART_ALL,
-    TP_PART_EGRESS, TP_PART_NONE, TP_PART_PRIVATE, TP_WHY_DRAWN, TP_WHY_NO_CHOICE_DIST,
+    TP_LEVEL_GROUP, TP_LEVEL_NONE, TP_LEVEL_PATH, TP_LEVEL_SITE, TP_NO_ARM, TP_SEPARATE_ALL,
+    TP_SEPARATE_EGRESS, TP_SEPARATE_NONE, TP_SEPARATE_PRIVATE, TP_WHY_DRAWN, TP_WHY_NO_CHOICE_DIST,
     TP_WHY_STALE,
 };
 use tcpilot_core::choice_dist::Place;
@@ -325,7 +325,7 @@ fn the_interface_that_the_host_sends_by_parts_its_paths() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut config = config();
-    config.policy[0].parting = (TP_PART_PRIVATE | TP_PART_EGRESS) as u8;
+    config.policy[0].separation = (TP_SEPARATE_PRIVATE | TP_SEPARATE_EGRESS) as u8;
     config.host_netns = in_netns(&lab.net.near, own_netns_cookie).unwrap();
     let mut learner = Learner::new(&lab, &config);
     let mut application = lab.actor();
@@ -361,7 +361,7 @@ fn an_interface_of_another_namespace_parts_nothing() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut config = config();
-    config.policy[0].parting = (TP_PART_PRIVATE | TP_PART_EGRESS) as u8;
+    config.policy[0].separation = (TP_SEPARATE_PRIVATE | TP_SEPARATE_EGRESS) as u8;
     config.host_netns = own_netns_cookie().unwrap();
     let mut learner = Learner::new(&lab, &config);
     connect(&mut lab.actor(), "8.8.4.4:5300");
@@ -373,9 +373,9 @@ fn an_interface_of_another_namespace_parts_nothing() {
 fn a_policy_may_join_the_private_paths_of_all_namespaces_or_part_the_public_ones() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
-    let domains = |parting: u32| {
+    let domains = |separation: u32| {
         let mut config = config();
-        config.policy[0].parting = parting as u8;
+        config.policy[0].separation = separation as u8;
         let mut learner = Learner::new(&lab, &config);
         [far(), "8.8.4.4:5300".to_owned()].map(|to| {
             connect(&mut lab.actor(), &to);
@@ -383,8 +383,8 @@ fn a_policy_may_join_the_private_paths_of_all_namespaces_or_part_the_public_ones
         })
     };
     let cookie = in_netns(&lab.net.near, own_netns_cookie).unwrap() as u32;
-    assert_eq!(domains(TP_PART_NONE), [0, 0]);
-    assert_eq!(domains(TP_PART_ALL), [cookie, cookie]);
+    assert_eq!(domains(TP_SEPARATE_NONE), [0, 0]);
+    assert_eq!(domains(TP_SEPARATE_ALL), [cookie, cookie]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use tcpilot_abi::{
     TP_TRIAL_HELD_OUT, TP_WITHHELD_ALREADY, Why, tp_config, tp_record,
 };
 use tcpilot_core::choice_dist::Place;
-use tcpilot_kernel::{ASSIGNMENT_BUCKETS, Move};
+use tcpilot_kernel::{ASSIGNMENT_BUCKETS, MoveRequest};
 use tcpilot_tests::{Actor, Daemon, FAR, Lab, Sink, until};
 
 use crate::{
@@ -40,7 +40,7 @@ fn send_more(application: &mut Actor) {
 }
 
 /// The record of the open connection now; asks for these moves.
-fn sample(learner: &mut Learner, moves: &[Move]) -> tp_record {
+fn sample(learner: &mut Learner, moves: &[MoveRequest]) -> tp_record {
     learner.ends.sampler.sample(moves).unwrap();
     learner.record()
 }
@@ -59,7 +59,7 @@ fn a_move_emits_a_record_for_each_segment() {
     let mut application = open_long(&lab, FAR);
     let first = sample(&mut learner, &[]);
     assert_eq!(emitted(&first), (TP_RECORD_SAMPLE, RENO, Why::Drawn));
-    let wanted = Move {
+    let wanted = MoveRequest {
         cookie: first.cookie,
         from: RENO,
         to: BBR,
@@ -69,7 +69,7 @@ fn a_move_emits_a_record_for_each_segment() {
     assert_eq!(emitted(&left), (moved, RENO, Why::Drawn));
     assert_eq!(application.tell("cc"), "bbr");
     send_more(&mut application);
-    // A wish holds for one look.
+    // A request holds for one look.
     let next = sample(&mut learner, &[]);
     assert_eq!(emitted(&next), (TP_RECORD_SAMPLE, BBR, Why::Moved));
     assert!(
@@ -99,7 +99,7 @@ fn is_moved(config: &tp_config, before: impl FnOnce(&mut Learner, &mut Actor), f
     let mut application = open_long(&lab, FAR);
     let cookie = sample(&mut learner, &[]).cookie;
     before(&mut learner, &mut application);
-    let wanted = Move {
+    let wanted = MoveRequest {
         cookie,
         from,
         to: BBR,
@@ -159,7 +159,7 @@ fn a_held_out_connection_is_not_moved() {
     learner.ends.assignment_buckets.set(&all(0));
     let first = sample(&mut learner, &[]);
     assert_eq!(emitted(&first), (TP_RECORD_SAMPLE, RENO, Why::HeldOut));
-    let wanted = Move {
+    let wanted = MoveRequest {
         cookie: first.cookie,
         from: RENO,
         to: BBR,
@@ -184,7 +184,7 @@ fn a_moved_connection_may_be_rescued() {
         (counters.withheld[TP_WITHHELD_ALREADY as usize] == 1).then_some(())
     });
     let cookie = sample(&mut learner, &[]).cookie;
-    let wanted = Move {
+    let wanted = MoveRequest {
         cookie,
         from: BBR,
         to: RENO,
@@ -226,12 +226,12 @@ fn a_long_connection_is_learned_in_segments() {
     let _sink = Sink::new(&lab.net.far, 5300);
     let pilot = lab.pilot(CONFIG);
     for is_taken_over in [false, true] {
-        let before = learning(&pilot, "taught");
+        let before = learning(&pilot, "updates");
         let mut application = lab.actor();
         application.tell(&format!("connect {OTHER}:5300"));
-        until("it has taught twice", || {
+        until("it has updated the learner twice", || {
             application.tell("send 200000");
-            (learning(&pilot, "taught") >= before + 2).then_some(())
+            (learning(&pilot, "updates") >= before + 2).then_some(())
         });
         application.tell("info"); // waits until all has arrived
         let seen = learning(&pilot, "records");
@@ -243,7 +243,7 @@ fn a_long_connection_is_learned_in_segments() {
             pilot.take_over();
         }
         // With the take-over it begins anew.
-        let taught = learning(&pilot, "taught");
+        let updates = learning(&pilot, "updates");
         let closed = pilot.status()["closed"].as_u64().unwrap();
         application.tell("close");
         until("its end is known", || {
@@ -254,11 +254,11 @@ fn a_long_connection_is_learned_in_segments() {
         } else {
             "short"
         };
-        until("its record has taught nothing", || {
-            let silent = pilot.status()["learning"]["silent"].take();
-            (silent[why].as_u64()? > 0).then_some(())
+        until("its record is rejected", || {
+            let rejected = pilot.status()["learning"]["rejected"].take();
+            (rejected[why].as_u64()? > 0).then_some(())
         });
-        assert_eq!(learning(&pilot, "taught"), taught, "{}", pilot.status());
+        assert_eq!(learning(&pilot, "updates"), updates, "{}", pilot.status());
     }
 }
 
@@ -303,10 +303,10 @@ fn a_daemon_moves_a_connection_once_sure() {
         (pilot.path(OTHER)["moved"] == 1).then_some(())
     });
     // It is reported with its new algorithm, and stays as it is.
-    let taught = learning(&pilot, "taught");
-    until("it has taught again", || {
+    let updates = learning(&pilot, "updates");
+    until("it has updated the learner again", || {
         long.tell("send 1000000");
-        (learning(&pilot, "taught") >= taught + 3).then_some(())
+        (learning(&pilot, "updates") >= updates + 3).then_some(())
     });
     assert_eq!(long.tell("cc"), "bbr");
     assert_eq!(pilot.status()["moves"], 1);
@@ -320,10 +320,10 @@ fn a_daemon_that_is_not_sure_moves_nobody() {
     lab.upload(OTHER, 40, 500_000);
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut long = open_with_reno(&lab, OTHER);
-    let taught = learning(&pilot, "taught");
-    until("it has taught often", || {
+    let updates = learning(&pilot, "updates");
+    until("it has updated the learner often", || {
         long.tell("send 300000");
-        (learning(&pilot, "taught") >= taught + 4).then_some(())
+        (learning(&pilot, "updates") >= updates + 4).then_some(())
     });
     assert_eq!(long.tell("cc"), "reno");
     assert_eq!(pilot.status()["moves"], 0);

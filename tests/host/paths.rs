@@ -29,8 +29,8 @@ fn public_destinations_of_one_prefix_are_neighbours() {
     }
     pilot.wait_closed(3);
     assert_eq!(pilot.prefixes(), public);
-    for (stranger, group) in [("8.8.8.10", "8.8.8.0/24"), ("9.9.9.10", "9.9.9.0/24")] {
-        let node = &pilot.ask(&format!("explain {stranger}"))["paths"][0]["path"];
+    for (unseen, group) in [("8.8.8.10", "8.8.8.0/24"), ("9.9.9.10", "9.9.9.0/24")] {
+        let node = &pilot.ask(&format!("explain {unseen}"))["paths"][0]["path"];
         let named = (&node["level"], &node["prefix"], &node["netns"]);
         assert_eq!(named, (&"group".into(), &group.into(), &"all".into()));
     }

@@ -103,6 +103,6 @@ fn a_mistake_keeps_the_configuration_of_before_and_is_told_with_its_line() {
     assert!(
         !pilot.status()["degraded"]
             .to_string()
-            .contains("not taken over")
+            .contains("not upgraded")
     );
 }

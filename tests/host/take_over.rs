@@ -253,11 +253,11 @@ fn take_overs_that_meet_are_one_after_the_other() {
     let lab = Lab::new();
     let pilot = lab.pilot(ALWAYS_BBR);
     let take_over = || {
-        until("it took over", || {
+        until("it was upgraded", || {
             let output = pilot.taken_over_by(&binary("tcpilot"));
             let message = String::from_utf8_lossy(&output.stderr);
-            // Another take-over was first, or the question came during one.
-            let met = ["about to take over", "cut off", "no tcpilot answers"];
+            // Another upgrade was first, or the question came during one.
+            let met = ["an upgrade is under way", "cut off", "no tcpilot answers"];
             let failed = !output.status.success();
             assert!(
                 !failed || met.iter().any(|m| message.contains(m)),

@@ -131,8 +131,8 @@ fn under_load_no_connection_is_lost_or_forgotten_and_each_new_one_is_steered() {
     let status = pilot.status();
     // The others carried nothing. A few of these were never busy for as long as a tick of the kernel.
     let charged = status["charged"].as_u64().unwrap();
-    let silent = &status["learning"]["silent"]["not-busy"];
-    let judged = charged + silent.as_u64().unwrap_or_default();
+    let rejected = &status["learning"]["rejected"]["not-busy"];
+    let judged = charged + rejected.as_u64().unwrap_or_default();
     assert_eq!(judged, connections + 1, "{status}");
     assert_eq!(status["connections"]["application"], 0, "{status}");
     assert_eq!(status["connections"]["drawn"], all, "{status}");

@@ -268,17 +268,17 @@ impl Daemon {
         self.child.signal(signal);
     }
 
-    /// Runs `tcpilot run --take-over` of this program.
+    /// Runs `tcpilot run --upgrade` of this program.
     ///
     /// # Panics
     /// When it cannot be started.
     pub fn taken_over_by(&self, program: &Path) -> Output {
         let mut command = Command::new(program);
-        command.args(["run", "--take-over", "--socket"]);
+        command.args(["run", "--upgrade", "--socket"]);
         command.arg(self.socket()).output().unwrap()
     }
 
-    /// Makes the same program take over.
+    /// Upgrades the daemon to the same program.
     ///
     /// # Panics
     /// When it does not.
@@ -288,14 +288,14 @@ impl Daemon {
         assert!(output.status.success(), "{message}: {}", self.log());
     }
 
-    /// The numbers of take-overs that were done and refused; an error if the question came during one.
+    /// The numbers of upgrades that were done and refused; an error if the question came during one.
     fn try_take_overs(&self) -> Result<(u64, u64), String> {
         let status = self.try_ask("status")?;
         let count = |word: &str| status["take_overs"][word].as_u64().unwrap_or_default();
         Ok((count("done"), count("refused")))
     }
 
-    /// The numbers of take-overs that were done and refused.
+    /// The numbers of upgrades that were done and refused.
     ///
     /// # Panics
     /// When it does not answer.
@@ -308,7 +308,7 @@ impl Daemon {
     /// # Panics
     /// When there were others.
     pub fn wait_for_take_overs(&self, done: u64, refused: u64) {
-        let now = until("the daemon was taken over, or refused it", || {
+        let now = until("the daemon was upgraded, or refused to be", || {
             let now = self.try_take_overs().ok()?;
             (now.0 + now.1 >= done + refused).then_some(now)
         });

@@ -57,7 +57,7 @@ TP_INLINE struct tp_cost tp_cost_of(const struct tp_costs *path, const struct tp
 	if (!failed)
 		rate = tp_window_max(&arm->max_delivery_rate);
 	if (!failed && !rate && path_rate) {
-		c.outcome = TP_OUTCOME_SILENT;
+		c.outcome = TP_OUTCOME_REJECTED;
 		return c;
 	}
 	c.cost = tp_cost(min_rtt_us, tp_window_min(&path->min_rtt_us), rate, path_rate);

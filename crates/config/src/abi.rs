@@ -20,7 +20,7 @@ fn ecn_arms(arms: &[String]) -> u8 {
 }
 
 impl Learner {
-    /// A smaller connection teaches no learner, so one in sixteen of them is enough to report.
+    /// A smaller connection updates no learner, so one in sixteen of them is enough to report.
     fn least_bytes(&self) -> u64 {
         let estimates = self.estimates.bytes_min;
         match self.common.kind {
@@ -137,7 +137,7 @@ impl Config {
     fn write_policies(&self, config: &mut tp_config, arms: &[String]) {
         let none = PrefixOverrides::default();
         config.policy[0] = self.policy_config(mask(arms, &self.algorithms), &none);
-        config.policy[0].parting = self.parting(None);
+        config.policy[0].separation = self.separation(None);
         config.policy[usize::from(LEAVE_ALONE_ID)] = tp_policy_config {
             leave_alone: 1,
             ..self.policy_config(0, &none)
@@ -156,7 +156,7 @@ impl Config {
                 net: policy.network.unwrap_or(self.tuning.network).number(),
                 ecn_vouched: vouched(policy, arms),
                 rescue: self.may_rescue(policy).into(),
-                parting: self.parting(Some(policy)),
+                separation: self.separation(Some(policy)),
                 ..self.policy_config(mask(arms, allowed), &policy.prefix)
             };
         }

@@ -6,7 +6,7 @@
 use tcpilot_learner::settings as defaults;
 
 use super::settings::{Key, Section, Table, settings};
-use super::{LearnerKind, Objective, PartInterfaces, PartNamespaces};
+use super::{LearnerKind, Objective, SeparateByInterface, SeparateByNamespace};
 
 settings! {
     /// The keys that all learners have.
@@ -51,17 +51,17 @@ settings! {
     Estimates {
         /// Weight of retransmissions in the reward, in percent. At 100 a byte that is sent twice counts as
         /// one that was not delivered.
-        retransmission_weight_percent: u32 = parts(defaults::Reward::default().gamma, 100), 0..=1000;
+        retransmission_weight_percent: u32 = parts(defaults::RewardSettings::default().gamma, 100), 0..=1000;
         /// Weight of a connection's own queueing delay in the reward, in percent. If you leave it out, it
         /// follows from the objective of the policy or of `[tuning]`: 0 for "throughput", 10 for "none", 50
         /// for "latency", 100 for "real-time".
         delay_weight_percent: Option<u32> = None, 0..=1000;
         /// Microseconds by which a round-trip time may grow before tcpilot takes that for a queue. Timers and
         /// interrupts can add this much.
-        delay_dead_zone_us: u32 = parts(defaults::Reward::default().dead_zone_us, 1), 1..=1000000;
+        delay_dead_zone_us: u32 = parts(defaults::RewardSettings::default().dead_zone_us, 1), 1..=1000000;
         /// Acknowledged bytes that a connection needs before tcpilot learns from it. Fewer are only the first
         /// round trips of a slow start. A short connection counts less than a long one.
-        bytes_min: u64 = defaults::Reward::default().bytes_min, 1..=1099511627776;
+        bytes_min: u64 = defaults::RewardSettings::default().bytes_min, 1..=1099511627776;
         /// Charge for a rescue after heavy loss, to the algorithm that the connection left, in percent of the
         /// reward. The connection is judged by its results until then, when loss had not yet had its full
         /// effect.
@@ -73,22 +73,22 @@ settings! {
         /// The same for the knowledge that a group has given to its site (a /16, or a /32 of IPv6), and to
         /// all others.
         site_half_life_s: u32 = parts(defaults::Memory::default().above_s, 1), 60..=31536000;
-        /// Which paths belong to their network namespace. "private": those to private addresses, which may be
-        /// another host in each namespace; a public address is one path for all. "all": each namespace learns
-        /// for itself, for instance if it has a way out of its own. "none": all share their paths, for instance
-        /// containers in one network.
-        part_namespaces: PartNamespaces = PartNamespaces::Private;
-        /// Whether the interface that the host sends by parts its paths. "auto": if the host has default routes
-        /// by several interfaces when tcpilot starts, or reads its configuration anew. "always" is for ways out
-        /// that are no default routes, such as those of policy routing. The interface inside another network
-        /// namespace does not show the host's way out, and parts nothing.
-        part_interfaces: PartInterfaces = PartInterfaces::Auto;
-        /// Seconds between two looks at long connections, which teach while they live; 0 is never. A look
-        /// goes through all connections of the host. So the next one waits at least 100 times as long as the
-        /// last one used the processor, which is 1 % of it at most.
+        /// Which paths are separate in each network namespace. "private": paths to private addresses, because
+        /// such an address may be another host in each namespace. "all": every path, for instance if each
+        /// namespace has a way out of its own. "none": no path, for instance for containers in one network. The
+        /// former name `part_namespaces` is still read.
+        separate_by_namespace: SeparateByNamespace = SeparateByNamespace::Private;
+        /// Whether the host's outgoing interface separates paths. "auto": if the host has default routes by
+        /// several interfaces when tcpilot starts or reloads its configuration. "always": also without default
+        /// routes, such as under policy routing. Connections of other network namespaces are never separated by
+        /// interface. The former name `part_interfaces` is still read.
+        separate_by_interface: SeparateByInterface = SeparateByInterface::Auto;
+        /// Seconds between two samples of a long connection, for the learner; 0 is never. Sampling goes through
+        /// all connections of the host. It waits at least 100 times as long as it last took, so that it uses at
+        /// most 1 % of a processor.
         sample_s: u32 = 10, 0..=3600;
-        /// Acknowledged bytes that an open connection needs before tcpilot looks at it. Shorter ones teach
-        /// when they end.
+        /// Acknowledged bytes of an open connection before its first sample. Shorter ones are sampled when they
+        /// end.
         sample_bytes: u64 = 1048576, 1..=1099511627776;
     }
 }
@@ -244,7 +244,7 @@ impl Learner {
 fn delay_weight(objective: Objective) -> f64 {
     match objective {
         Objective::Throughput => 0.0,
-        Objective::None => defaults::Reward::default().beta,
+        Objective::None => defaults::RewardSettings::default().beta,
         Objective::Latency => 0.5,
         Objective::RealTime => 1.0,
     }

@@ -8,10 +8,10 @@ mod effect;
 mod failures;
 mod learner;
 pub(crate) mod names;
-mod parting;
 mod policies;
 pub mod reference;
 mod rules;
+mod separation;
 mod settings;
 mod socket;
 #[cfg(test)]
@@ -31,11 +31,11 @@ use toml::de::DeTable;
 
 pub use effect::Effect;
 pub use learner::{EpsilonGreedy, Learner, Thompson};
-pub use parting::{PartInterfaces, PartNamespaces, has_several_ways_out};
 pub use policies::{
     DEFAULT_POLICY, LEAVE_ALONE_POLICY, LeaveAlone, Match, Policy, PrefixOverrides,
 };
 pub use rules::RuleTemplate;
+pub use separation::{SeparateByInterface, SeparateByNamespace, has_several_ways_out};
 use settings::{Section, Source, Table, settings};
 pub use socket::Socket;
 pub use tunings::{Feature, Network, Objective, Tuning, WindowRule, net_word, tune_word};

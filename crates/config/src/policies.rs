@@ -6,8 +6,8 @@ use toml::de::DeValue;
 
 use super::settings::{Section, Table, settings};
 use super::{
-    Algorithm, CgroupPath, Config, Feature, Namespace, Network, Objective, PartInterfaces,
-    PartNamespaces, Ports,
+    Algorithm, CgroupPath, Config, Feature, Namespace, Network, Objective, Ports,
+    SeparateByInterface, SeparateByNamespace,
 };
 
 /// The name of the policy for connections that no rule matches; its number is 0.
@@ -68,10 +68,10 @@ settings! {
         /// Whether heavy loss switches its connections to the algorithm of `[rescue]`. If you leave it out,
         /// that happens only if the policy lists that algorithm, or lists none.
         rescue: Option<bool> = None;
-        /// Which of its paths belong to their network namespace, in place of `part_namespaces` of `[learner]`.
-        part_namespaces: Option<PartNamespaces> = None;
-        /// Whether the host's interface parts its paths, in place of `part_interfaces` of `[learner]`.
-        part_interfaces: Option<PartInterfaces> = None;
+        /// Which of its paths are separate in each network namespace, in place of `separate_by_namespace` of `[learner]`.
+        separate_by_namespace: Option<SeparateByNamespace> = None;
+        /// Whether the host's interface separates its paths, in place of `separate_by_interface` of `[learner]`.
+        separate_by_interface: Option<SeparateByInterface> = None;
         /// The purpose that its connections are tuned for, in place of the objective of `[tuning]`.
         objective: Option<Objective> = None;
         /// The kind of network, in place of that of `[tuning]`.

@@ -24,7 +24,11 @@ pub(super) struct Source<'a> {
 }
 
 /// Keys that had another name in the past, with that name: it is still read.
-const FORMER: [(&str, &str); 1] = [("algorithms", "arms")];
+const FORMER: [(&str, &str); 3] = [
+    ("algorithms", "arms"),
+    ("separate_by_namespace", "part_namespaces"),
+    ("separate_by_interface", "part_interfaces"),
+];
 
 /// The most mistakes that are reported; nobody reads more.
 const PROBLEMS_MAX: usize = 100;

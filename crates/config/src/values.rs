@@ -9,7 +9,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::settings::{Place, Value, kind};
-use super::{PartInterfaces, PartNamespaces};
+use super::{SeparateByInterface, SeparateByNamespace};
 
 /// The kernel's name of a congestion control: 1 to 15 of `a`-`z`, `A`-`Z`, `0`-`9`, `_`, `-`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -261,7 +261,7 @@ macro_rules! or_none {
         }
     )* };
 }
-or_none!(u8, u32, PartNamespaces, PartInterfaces);
+or_none!(u8, u32, SeparateByNamespace, SeparateByInterface);
 
 impl Value for Algorithm {
     fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Algorithm> {
@@ -328,7 +328,7 @@ macro_rules! words {
         }
     )* };
 }
-words!(HoldOut, PartNamespaces, PartInterfaces);
+words!(HoldOut, SeparateByNamespace, SeparateByInterface);
 
 impl Value for Prefix {
     fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Prefix> {

@@ -34,7 +34,7 @@ mod c {
         pub safe fn native_choice_dist_bucket(tag: u64, buckets: u32) -> u32;
         pub safe fn native_assignment_tag(secrets: &[u64; TP_NODE_SECRETS as usize], place: &tp_node_key) -> u32;
         pub safe fn native_assignment_bucket(secrets: &AssignmentSecrets, addr: &[u32; 4]) -> u32;
-        pub safe fn native_domain(parting: u32, addr: &[u32; 4], netns_cookie: u64, egress: u16) -> u32;
+        pub safe fn native_domain(separation: u32, addr: &[u32; 4], netns_cookie: u64, egress: u16) -> u32;
         pub safe fn native_unwrap(addr: &mut [u32; 4]);
         pub safe fn native_log2(x: u32) -> u32;
         pub safe fn native_class(rtt_us: u32, small_window: u8, ecn: u8, interface: u8, accepted: u8) -> u16;

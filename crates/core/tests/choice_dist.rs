@@ -10,8 +10,8 @@ use std::{
 use proptest::prelude::*;
 use tcpilot_abi::{
     TP_ASSIGNMENT_MS, TP_LEVEL_CLASS, TP_LEVEL_GLOBAL, TP_LEVEL_GROUP, TP_LEVEL_PATH,
-    TP_LEVEL_SITE, TP_NO_ARM, TP_OPENED_SHIFT, TP_PART_ALL, TP_PART_NONE, TP_PART_PRIVATE,
-    tp_assignment, tp_choice_dist, tp_choice_dist_bucket, tp_node_key,
+    TP_LEVEL_SITE, TP_NO_ARM, TP_OPENED_SHIFT, TP_SEPARATE_ALL, TP_SEPARATE_NONE,
+    TP_SEPARATE_PRIVATE, tp_assignment, tp_choice_dist, tp_choice_dist_bucket, tp_node_key,
 };
 use tcpilot_core::choice_dist::{
     Entries, Place, Secrets, arm_at, assignment_bucket, assignment_holds, assignment_tag, class,
@@ -209,17 +209,17 @@ fn a_private_prefix_belongs_to_its_namespace_and_a_public_one_to_all() {
     let private = address("10.1.2.3".parse().unwrap());
     let public = address("198.51.100.7".parse().unwrap());
     let cookie = 0x1_0000_1234;
-    let of = |parting, peer, egress| domain(parting, peer, cookie, egress);
-    assert_eq!(of(TP_PART_PRIVATE, &private, 0), 0x1234);
-    assert_eq!(of(TP_PART_PRIVATE, &public, 0), 0);
-    assert_eq!(of(TP_PART_ALL, &public, 0), 0x1234);
-    assert_eq!(of(TP_PART_NONE, &private, 0), 0);
+    let of = |separation, peer, egress| domain(separation, peer, cookie, egress);
+    assert_eq!(of(TP_SEPARATE_PRIVATE, &private, 0), 0x1234);
+    assert_eq!(of(TP_SEPARATE_PRIVATE, &public, 0), 0);
+    assert_eq!(of(TP_SEPARATE_ALL, &public, 0), 0x1234);
+    assert_eq!(of(TP_SEPARATE_NONE, &private, 0), 0);
 }
 
 #[test]
 fn each_interface_parts_the_paths_that_leave_by_it() {
     let public = address("198.51.100.7".parse().unwrap());
-    let of = |egress| domain(TP_PART_NONE, &public, 0x1234, egress);
+    let of = |egress| domain(TP_SEPARATE_NONE, &public, 0x1234, egress);
     assert_eq!(of(0), 0);
     let all: std::collections::HashSet<u32> = (0..=u16::MAX).map(of).collect();
     assert_eq!(all.len(), 1 << 16);

@@ -7,7 +7,7 @@ use tcpilot_abi::{
 };
 use tcpilot_core::rescue::{
     TP_RESCUE_ROUNDS, tp_loss_now, tp_refusal, tp_refusal_holds, tp_refusal_note, tp_rescue,
-    tp_rescue_begin, tp_rescue_judge, tp_rescue_terms, tp_rescue_tried, tp_rescue_worth,
+    tp_rescue_begin, tp_rescue_judge, tp_rescue_terms, tp_rescue_tried, tp_rescue_utility,
     tp_trial_ticks,
 };
 
@@ -28,9 +28,9 @@ fn judge(rescue: &mut tp_rescue, now: &tp_loss_now, terms: &tp_rescue_terms) -> 
     unsafe { tp_rescue_judge(rescue, now, terms) }
 }
 
-fn worth(rescue: &tp_rescue, now: &tp_loss_now) -> u64 {
+fn utility(rescue: &tp_rescue, now: &tp_loss_now) -> u64 {
     // SAFETY: as above.
-    unsafe { tp_rescue_worth(rescue, now) }
+    unsafe { tp_rescue_utility(rescue, now) }
 }
 
 /// A connection at 40 ms after its slow start.
@@ -266,7 +266,7 @@ fn a_path_that_was_rescued_in_vain_waits_and_each_time_twice_as_long() {
 proptest! {
     /// Against floating point, up to 400 Gbit/s for an hour.
     #[test]
-    fn worth_is_goodput_less_what_was_sent_twice(
+    fn utility_is_goodput_less_retransmissions(
         bytes in 1_000u64..1 << 47, ticks in 1u32..1 << 22, sent in 1u32..u32::MAX, share in 0.0..1.2f64,
     ) {
         prop_assume!(bytes / u64::from(ticks) < 1 << 39);
@@ -281,7 +281,7 @@ proptest! {
         };
         let good = (1.0 - f64::from(lost) / f64::from(sent)).max(0.0);
         let expected = bytes as f64 / f64::from(ticks) * 256.0 * good;
-        let found = worth(&before, &now) as f64;
+        let found = utility(&before, &now) as f64;
         // The share has 16 bits, and a tick's bytes eight after the point.
         let rate = bytes as f64 / f64::from(ticks) * 256.0;
         prop_assert!((found - expected).abs() <= rate / 65_536.0 + 2.0, "{found} {expected}");

@@ -25,7 +25,7 @@ pub use error::Error;
 pub use lock::try_lock;
 pub use pilot::{
     ASSIGNMENT_BUCKETS, AssignmentBuckets, ChoiceDists, ConnStarts, Costs, Descriptors, Ends,
-    Entries, Heartbeat, Keys, LearnerDescriptors, LearnerKeys, Legacy, Live, MOVES, Move,
+    Entries, Heartbeat, Keys, LearnerDescriptors, LearnerKeys, Legacy, Live, MOVES, MoveRequest,
     NodeSecrets, Pilot, Put, Records, RunStats, Sampler, Tally, check_free,
 };
 pub use process::{become_program, inherited, take_signals, try_program};

@@ -48,7 +48,7 @@ pub use costs::Costs;
 pub use ends::{Ends, LearnerDescriptors, LearnerKeys};
 pub use legacy::{Descriptors, Keys, Legacy};
 pub use records::{Heartbeat, Records};
-pub use sampler::{MOVES, Move, Sampler};
+pub use sampler::{MOVES, MoveRequest, Sampler};
 use skeleton::{OpenSockopsSkel, SockopsSkel, SockopsSkelBuilder};
 use steered::is_steered;
 pub use tally::Tally;

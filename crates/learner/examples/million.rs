@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 use tcpilot_learner::draw::ChoiceDist;
 use tcpilot_learner::lineage::{Class, Lineage};
 use tcpilot_learner::regression::Features;
-use tcpilot_learner::reward::Worth;
+use tcpilot_learner::reward::Reward;
 use tcpilot_learner::{Observation, Outcome, Settings, Thompson};
 
 /// Resident memory in megabytes.
@@ -38,7 +38,7 @@ fn seen(path: u32, per_group: u32, arm: usize, i: u32) -> Observation {
     Observation {
         lineage: Lineage::of(peer.into(), class, 0),
         arm,
-        outcome: Outcome::Worth(Worth { nats, weight: 1.0 }),
+        outcome: Outcome::Reward(Reward { nats, weight: 1.0 }),
         features: Features {
             handshake_rtt_us: 40_000.0,
             bytes: 1e6,

@@ -8,7 +8,7 @@ use crate::gaussian::Belief;
 use crate::ledger::Ledger;
 use crate::linalg::{cholesky, forward};
 use crate::settings::Choice;
-use crate::{MAX_ARMS, MAX_CONTRASTS};
+use crate::{MAX_ADVANTAGES, MAX_ARMS};
 
 /// Number of points that stand for the normal distribution.
 pub const POINTS: usize = 64;
@@ -16,7 +16,7 @@ pub const POINTS: usize = 64;
 /// Standard normal points in seven dimensions, one array for each dimension: so the compiler can work on
 /// several points at a time.
 #[derive(Clone, Debug)]
-pub struct Points([[f32; POINTS]; MAX_CONTRASTS]);
+pub struct Points([[f32; POINTS]; MAX_ADVANTAGES]);
 
 /// The shares of the arms for one path's next connections, and their expected cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,7 +60,7 @@ impl Points {
     /// and no two dimensions are correlated.
     #[must_use]
     pub fn new() -> Self {
-        const N: usize = MAX_CONTRASTS;
+        const N: usize = MAX_ADVANTAGES;
         let root = golden(N);
         let mut points = [[0.0; N]; POINTS];
         for (i, point) in points.iter_mut().enumerate() {
@@ -152,7 +152,7 @@ struct Tally {
     win: [f64; MAX_ARMS],
 }
 
-/// The arm with the highest contrast at each point, if the default's is `bonus`; the first of equals.
+/// The arm with the highest advantage at each point, if the default's is `bonus`; the first of equals.
 struct Highest {
     value: [f32; POINTS],
     arm: [u32; POINTS],
@@ -327,7 +327,7 @@ mod tests {
         for dimension in &points {
             assert!(dimension.iter().sum::<f64>().abs() < 1e-5);
         }
-        for i in 0..MAX_CONTRASTS {
+        for i in 0..MAX_ADVANTAGES {
             for j in 0..=i {
                 let products = points[i].iter().zip(&points[j]).map(|(a, b)| a * b);
                 let dot = products.sum::<f64>() / POINTS as f64;
@@ -391,7 +391,7 @@ mod tests {
             are_probabilities::<0>(&means, sd)?;
             are_probabilities::<1>(&means, sd)?;
             are_probabilities::<3>(&means, sd)?;
-            are_probabilities::<MAX_CONTRASTS>(&means, sd)?;
+            are_probabilities::<MAX_ADVANTAGES>(&means, sd)?;
         }
     }
 }

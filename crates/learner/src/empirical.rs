@@ -62,7 +62,7 @@ impl Noise {
     }
 }
 
-/// Moments of one contrast over the children of one parent.
+/// Moments of one advantage over the children of one parent.
 #[derive(Clone, Copy, Debug, Default)]
 struct Children {
     count: u32,
@@ -106,12 +106,12 @@ struct Parents {
 
 impl Parents {
     fn add(&mut self, parent: &[Children]) {
-        for contrast in parent {
-            let (n, d) = contrast.moments();
+        for advantage in parent {
+            let (n, d) = advantage.moments();
             self.above += n;
             self.below += d;
             if d > 0.0 {
-                self.children += f64::from(contrast.count - 1);
+                self.children += f64::from(advantage.count - 1);
             }
         }
     }
@@ -191,7 +191,7 @@ fn level_spread<const C: usize>(tree: &Tree<C>, level: usize, model: &Model, now
 
 /// The children of one parent.
 struct Parent<'a, const C: usize> {
-    /// The belief about the parent's contrasts.
+    /// The belief about the parent's advantages.
     expected: Belief<C>,
     children: [Children; C],
     spread: f64,
@@ -210,14 +210,14 @@ impl<const C: usize> Parent<'_, C> {
         vague.add(own, 1.0);
         let Ok(belief) = vague.belief() else { return };
         let wide = self.model.prior_sd * self.model.prior_sd;
-        for contrast in 0..C {
-            let (mean, variance) = (belief.mean[contrast], belief.variance(contrast));
-            let expected = self.expected.variance(contrast);
+        for advantage in 0..C {
+            let (mean, variance) = (belief.mean[advantage], belief.variance(advantage));
+            let expected = self.expected.variance(advantage);
             let around = variance + self.spread * self.spread + expected;
-            let far = (mean - self.expected.mean[contrast]).abs() / around.sqrt();
+            let far = (mean - self.expected.mean[advantage]).abs() / around.sqrt();
             // A child that is vaguer than the prior says nothing.
             if variance < wide && far < self.far_max {
-                self.children[contrast].add(mean, variance, self.guess);
+                self.children[advantage].add(mean, variance, self.guess);
             }
         }
     }

@@ -1,16 +1,16 @@
-//! Knowledge of the contrasts of one node, as a Gaussian in information form.
+//! Knowledge of the advantages of one node, as a Gaussian in information form.
 //!
 //! A likelihood or belief is kept as precision `Λ` and shift `η = Λ·mean`. In this form independent
 //! pieces of knowledge can be added and subtracted, and may be singular: a path that used only one arm says
 //! nothing about the others.
 //!
-//! The number of contrasts is a constant of the types. A million beliefs are computed each time all choice
+//! The number of advantages is a constant of the types. A million beliefs are computed each time all choice
 //! distributions are written, and their matrices should take no more memory, and their loops no more turns, than they
 //! need.
 
 use crate::linalg::{NotPositive, cholesky, forward, solve};
 
-/// Gaussian knowledge of `C` contrasts: precision and precision times mean.
+/// Gaussian knowledge of `C` advantages: precision and precision times mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Information<const C: usize> {
     /// Symmetric. Nats to the power of −2.
@@ -22,7 +22,7 @@ pub struct Information<const C: usize> {
 /// A proper belief: mean and factored precision.
 #[derive(Clone, Copy, Debug)]
 pub struct Belief<const C: usize> {
-    /// Mean of each contrast, in nats.
+    /// Mean of each advantage, in nats.
     pub mean: [f64; C],
     factor: [[f64; C]; C],
 }
@@ -34,7 +34,7 @@ impl<const C: usize> Information<C> {
         shift: [0.0; C],
     };
 
-    /// Independent contrasts with this mean and standard deviation each.
+    /// Independent advantages with this mean and standard deviation each.
     #[must_use]
     pub fn isotropic(mean: f64, sd: f64) -> Self {
         let mut all = Self::NONE;
@@ -110,7 +110,7 @@ impl<const C: usize> Information<C> {
         Ok(belief)
     }
 
-    /// The belief of independent contrasts, as [`Information::isotropic`] makes them: no matrix to factor.
+    /// The belief of independent advantages, as [`Information::isotropic`] makes them: no matrix to factor.
     #[must_use]
     pub fn prior(&self) -> Belief<C> {
         let mut belief = Belief {
@@ -124,7 +124,7 @@ impl<const C: usize> Information<C> {
         belief
     }
 
-    /// Trace of the precision: how much is known, summed over the contrasts.
+    /// Trace of the precision: how much is known, summed over the advantages.
     #[inline]
     #[must_use]
     pub fn trace(&self) -> f64 {
@@ -133,20 +133,20 @@ impl<const C: usize> Information<C> {
 }
 
 impl<const C: usize> Belief<C> {
-    /// Variance of one contrast, in nats squared, if the others are unknown.
+    /// Variance of one advantage, in nats squared, if the others are unknown.
     #[inline]
     #[must_use]
-    pub fn variance(&self, contrast: usize) -> f64 {
+    pub fn variance(&self, advantage: usize) -> f64 {
         // (L Lᵀ)⁻¹ᵢᵢ = |L⁻¹eᵢ|²
-        self.deviations(contrast).iter().map(|x| x * x).sum()
+        self.deviations(advantage).iter().map(|x| x * x).sum()
     }
 
     /// How much better arm `to` is than arm `from`: mean and standard deviation, in nats. Arm 0 is the
-    /// default, with which the contrasts compare.
+    /// default, with which the advantages compare.
     #[must_use]
     pub fn gain(&self, from: usize, to: usize) -> (f64, f64) {
         let of = |arm: usize| match arm.checked_sub(1) {
-            Some(contrast) => (self.mean[contrast], self.deviations(contrast)),
+            Some(advantage) => (self.mean[advantage], self.deviations(advantage)),
             None => (0.0, [0.0; C]),
         };
         let ((less, from), (more, to)) = (of(from), of(to));
@@ -155,13 +155,13 @@ impl<const C: usize> Belief<C> {
         (more - less, variance.sqrt())
     }
 
-    /// A contrast's deviation from its mean, per independent standard normal number: row `contrast` of
-    /// `L⁻ᵀ`, which is column `contrast` of `L⁻¹`. Entries below `contrast` are 0.
+    /// An advantage's deviation from its mean, per independent standard normal number: row `advantage` of
+    /// `L⁻ᵀ`, which is column `advantage` of `L⁻¹`. Entries below `advantage` are 0.
     #[inline]
     #[must_use]
-    pub fn deviations(&self, contrast: usize) -> [f64; C] {
+    pub fn deviations(&self, advantage: usize) -> [f64; C] {
         let mut e = [0.0; C];
-        e[contrast] = 1.0;
+        e[advantage] = 1.0;
         forward(self.factor.as_flattened(), C, C, &mut e);
         e
     }

@@ -11,7 +11,7 @@ use crate::MAX_ARMS;
 use crate::choice::Plan;
 use crate::lineage::{Key, Level, Lineage, NodeKey};
 use crate::regression::Features;
-use crate::reward::Worth;
+use crate::reward::Reward;
 use crate::settings::Settings;
 
 pub mod thompson;
@@ -185,9 +185,9 @@ pub struct Restored {
 /// How a connection, or an interval of a long one, ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Outcome {
-    /// It has a worth.
-    Worth(Worth),
-    /// It timed out; its rate says nothing.
+    /// It has a reward.
+    Reward(Reward),
+    /// It timed out, so its rate is not used.
     TimedOut,
 }
 
@@ -207,7 +207,7 @@ pub struct Observation {
     pub at_s: f64,
     /// Seconds since its last sample, if this is an interval of a long connection and not its first.
     /// Intervals of one connection resemble each other, so the later ones count less
-    /// ([`crate::settings::Reward::interval_memory_s`]).
+    /// ([`crate::settings::RewardSettings::interval_memory_s`]).
     pub since_last_s: Option<f64>,
 }
 

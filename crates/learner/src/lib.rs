@@ -1,8 +1,8 @@
 //! The learner that carries knowledge from one path to its neighbours.
 //!
 //! It estimates, for each path, how much better or worse each arm (congestion control) does than the
-//! kernel's default. These differences are called *contrasts*, in nats of the reward of [`reward`]. A
-//! path's contrasts are one draw around those of its /24 or /48, these around those of the /16 or /32,
+//! kernel's default. These differences are called *advantages*, in nats of the reward of [`reward`]. A
+//! path's advantages are one draw around those of its /24 or /48, these around those of the /16 or /32,
 //! and so on up to one global node ([`tree`]). A new path starts from the knowledge about its neighbours.
 //!
 //! Nothing in this crate reads a clock, does I/O or draws a random number: times are arguments in
@@ -38,5 +38,5 @@ pub use settings::Settings;
 /// The most arms that a learner compares, the default among them (`TP_MAX_ARMS` of the kernel side).
 pub const MAX_ARMS: usize = 8;
 
-/// The most contrasts: each arm but the default has one.
-pub const MAX_CONTRASTS: usize = MAX_ARMS - 1;
+/// The most advantages: each arm but the default has one.
+pub const MAX_ADVANTAGES: usize = MAX_ARMS - 1;

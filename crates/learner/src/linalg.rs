@@ -1,6 +1,6 @@
 //! Cholesky's factorisation for the small symmetric matrices of the learner.
 //!
-//! A contrast matrix is at most 7 by 7 and the regression's about 20 by 20, so the plain algorithm
+//! An advantage matrix is at most 7 by 7 and the regression's about 20 by 20, so the plain algorithm
 //! (Golub and Van Loan, *Matrix Computations*, 4.2) is all that is needed. Matrices are row-major slices
 //! with a stride, so that a 3 by 3 matrix can live in an array for 7 by 7. The functions are always inlined:
 //! if a caller's sizes are constants, the compiler unrolls the loops, which makes them four times as fast.

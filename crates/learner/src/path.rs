@@ -1,4 +1,4 @@
-//! The evidence of one path: the likelihood of its contrasts, given its samples.
+//! The evidence of one path: the likelihood of its advantages, given its samples.
 //!
 //! A sample of arm `a` at time `t` is `y = θ_a + s(t) + b + e`. θ is 0 for the default. The baseline
 //! `b ~ N(0, baseline)` is the path's own level, the same for all arms. The load `s(t)` swings around it: a
@@ -10,11 +10,11 @@
 //! information form; Anderson and Moore, *Optimal Filtering*, 1979, 6.3). It is kept in units of a whole
 //! sample's noise, so that a better estimate of the noise applies to the past as well.
 
-use crate::MAX_CONTRASTS;
+use crate::MAX_ADVANTAGES;
 use crate::gaussian::Information;
 use crate::linalg::{NotPositive, cholesky, forward, solve};
 
-/// Variances of everything that hides the contrasts, in nats squared.
+/// Variances of everything that hides the advantages, in nats squared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Widths {
     /// Variance of a whole sample around its path, arm and time.
@@ -27,10 +27,10 @@ pub struct Widths {
     pub swing_s: f64,
 }
 
-/// The likelihood of one path's contrasts, load and baseline.
+/// The likelihood of one path's advantages, load and baseline.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Evidence<const C: usize> {
-    contrasts: Information<C>,
+    advantages: Information<C>,
     load: Hidden<C>,
     base: Hidden<C>,
     /// Precision between load and baseline.
@@ -42,7 +42,7 @@ pub struct Evidence<const C: usize> {
 /// The part of the load, or of the baseline, in the likelihood.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Hidden<const C: usize> {
-    /// Precision between it and each contrast.
+    /// Precision between it and each advantage.
     with: [f64; C],
     precision: f64,
     shift: f64,
@@ -80,14 +80,14 @@ impl<const C: usize> Hidden<C> {
         self.shift += factor * other.shift;
     }
 
-    /// Takes `g` times its own row from the contrasts. With `g = 1/precision` it is integrated out.
+    /// Takes `g` times its own row from the advantages. With `g = 1/precision` it is integrated out.
     #[inline]
-    fn leave(&self, g: f64, contrasts: &mut Information<C>) {
+    fn leave(&self, g: f64, advantages: &mut Information<C>) {
         for i in 0..C {
             let share = g * self.with[i];
-            contrasts.shift[i] -= share * self.shift;
+            advantages.shift[i] -= share * self.shift;
             for j in 0..C {
-                contrasts.precision[i][j] -= share * self.with[j];
+                advantages.precision[i][j] -= share * self.with[j];
             }
         }
     }
@@ -107,7 +107,7 @@ impl<const C: usize> Hidden<C> {
 impl<const C: usize> Evidence<C> {
     /// Evidence without samples.
     pub const NONE: Self = Self {
-        contrasts: Information::NONE,
+        advantages: Information::NONE,
         load: Hidden::NONE,
         base: Hidden::NONE,
         both: 0.0,
@@ -120,7 +120,7 @@ impl<const C: usize> Evidence<C> {
     /// Adds the samples of another path that has the same baseline and load, weighed by `factor`.
     #[inline]
     pub fn add_of(&mut self, other: &Self, factor: f64) {
-        self.contrasts.add(&other.contrasts, factor);
+        self.advantages.add(&other.advantages, factor);
         self.load.add(&other.load, factor);
         self.base.add(&other.base, factor);
         self.both += factor * other.both;
@@ -130,7 +130,7 @@ impl<const C: usize> Evidence<C> {
     /// Ages everything: 0.5 after one half-life.
     #[inline]
     pub fn scale(&mut self, factor: f64) {
-        self.contrasts.scale(factor);
+        self.advantages.scale(factor);
         self.load.scale(factor);
         self.base.scale(factor);
         self.both *= factor;
@@ -145,7 +145,7 @@ impl<const C: usize> Evidence<C> {
         if moved > 0.0 {
             let load = self.load;
             let g = 1.0 / (1.0 / moved + load.precision);
-            load.leave(g, &mut self.contrasts);
+            load.leave(g, &mut self.advantages);
             load.leave_other(g, self.both, &mut self.base);
             let left = g / moved; // 1 − g·precision, without the loss of digits
             self.load.scale(left);
@@ -156,7 +156,7 @@ impl<const C: usize> Evidence<C> {
         self.both *= phi;
     }
 
-    /// Adds a sample of `arm`: `residual` is its worth in nats less the regression's part.
+    /// Adds a sample of `arm`: `residual` is its reward in nats less the regression's part.
     pub fn add(&mut self, arm: usize, residual: f64, weight: f64) {
         let shift = weight * residual;
         for hidden in [&mut self.load, &mut self.base] {
@@ -164,41 +164,41 @@ impl<const C: usize> Evidence<C> {
             hidden.shift += shift;
         }
         self.both += weight;
-        if let Some(contrast) = arm.checked_sub(1) {
-            self.contrasts.precision[contrast][contrast] += weight;
-            self.contrasts.shift[contrast] += shift;
-            self.load.with[contrast] += weight;
-            self.base.with[contrast] += weight;
+        if let Some(advantage) = arm.checked_sub(1) {
+            self.advantages.precision[advantage][advantage] += weight;
+            self.advantages.shift[advantage] += shift;
+            self.load.with[advantage] += weight;
+            self.base.with[advantage] += weight;
         }
         self.weight += weight;
     }
 
-    /// The likelihood of the contrasts alone, load and baseline integrated out. `factor` weighs all
+    /// The likelihood of the advantages alone, load and baseline integrated out. `factor` weighs all
     /// samples (1: as they are).
     #[inline]
     #[must_use]
     pub fn likelihood(&self, widths: &Widths, factor: f64) -> Information<C> {
         let Self {
-            mut contrasts,
+            mut advantages,
             mut load,
             mut base,
             both,
             ..
         } = *self;
         let unit = factor / widths.noise;
-        contrasts.scale(unit);
+        advantages.scale(unit);
         load.scale(unit);
         base.scale(unit);
         load.precision += 1.0 / widths.swing.max(1e-12);
         base.precision += 1.0 / widths.baseline;
         let g = 1.0 / base.precision;
-        base.leave(g, &mut contrasts);
+        base.leave(g, &mut advantages);
         base.leave_other(g, both * unit, &mut load);
-        load.leave(1.0 / load.precision, &mut contrasts);
-        contrasts
+        load.leave(1.0 / load.precision, &mut advantages);
+        advantages
     }
 
-    /// The expectation for the next sample of `arm`, given the knowledge about the contrasts from
+    /// The expectation for the next sample of `arm`, given the knowledge about the advantages from
     /// elsewhere.
     ///
     /// # Errors
@@ -209,14 +209,14 @@ impl<const C: usize> Evidence<C> {
         prior: &Information<C>,
         widths: &Widths,
     ) -> Result<Expected, NotPositive> {
-        // The contrasts, the load and the baseline.
-        const N: usize = MAX_CONTRASTS + 2;
+        // The advantages, the load and the baseline.
+        const N: usize = MAX_ADVANTAGES + 2;
         let (n, s, b) = (C + 2, C, C + 1);
         let (mut factor, mut mean) = ([0.0; N * N], [0.0; N]);
         for i in 0..C {
-            mean[i] = self.contrasts.shift[i] / widths.noise + prior.shift[i];
+            mean[i] = self.advantages.shift[i] / widths.noise + prior.shift[i];
             for j in 0..=i {
-                let own = self.contrasts.precision[i][j] / widths.noise;
+                let own = self.advantages.precision[i][j] / widths.noise;
                 factor[i * N + j] = own + prior.precision[i][j];
             }
             factor[s * N + i] = self.load.with[i] / widths.noise;
@@ -248,18 +248,18 @@ impl<const C: usize> Evidence<C> {
     /// million paths.
     pub fn pack(&self, out: &mut [f32]) {
         let Self {
-            contrasts,
+            advantages,
             load,
             base,
             both,
             weight,
         } = self;
-        let rows = contrasts.precision.iter().enumerate();
+        let rows = advantages.precision.iter().enumerate();
         let triangle = rows.flat_map(|(i, row)| row.iter().take(i + 1));
         let numbers = triangle
             .chain(load.with.iter().chain([&load.precision]))
             .chain(base.with.iter().chain([both, &base.precision]))
-            .chain(&contrasts.shift)
+            .chain(&advantages.shift)
             .chain([&load.shift, &base.shift, weight]);
         for (slot, x) in out.iter_mut().zip(numbers) {
             *slot = *x as f32;
@@ -276,8 +276,8 @@ impl<const C: usize> Evidence<C> {
         for i in 0..C {
             for j in 0..=i {
                 let x = next();
-                all.contrasts.precision[i][j] = x;
-                all.contrasts.precision[j][i] = x;
+                all.advantages.precision[i][j] = x;
+                all.advantages.precision[j][i] = x;
             }
         }
         all.load.with.iter_mut().for_each(|x| *x = next());
@@ -285,7 +285,7 @@ impl<const C: usize> Evidence<C> {
         all.base.with.iter_mut().for_each(|x| *x = next());
         all.both = next();
         all.base.precision = next();
-        all.contrasts.shift.iter_mut().for_each(|x| *x = next());
+        all.advantages.shift.iter_mut().for_each(|x| *x = next());
         all.load.shift = next();
         all.base.shift = next();
         all.weight = next();
@@ -311,7 +311,7 @@ mod tests {
     };
 
     #[test]
-    fn one_arm_alone_says_little_of_its_contrast() {
+    fn one_arm_alone_says_little_of_its_advantage() {
         let mut evidence = Evidence::<1>::NONE;
         for _ in 0..10_000 {
             evidence.add(1, 2.0, 1.0);
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_contrast_does_not_depend_on_the_baseline() {
+    fn advantages_do_not_depend_on_the_baseline() {
         for shift in [-3.0, 0.0, 5.0] {
             let mut evidence = Evidence::<1>::NONE;
             for _ in 0..10_000 {
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn a_busy_hour_is_no_fault_of_the_arm_that_met_it() {
-        let contrast = |widths: &Widths| {
+        let advantage = |widths: &Widths| {
             let mut evidence = Evidence::<1>::NONE;
             for i in 0..200 {
                 // The arm and the load change together, once in twenty samples.
@@ -351,8 +351,8 @@ mod tests {
             evidence.likelihood(widths, 1.0).belief().unwrap()
         };
         let (aware, blind) = (
-            contrast(&WIDTHS),
-            contrast(&Widths {
+            advantage(&WIDTHS),
+            advantage(&Widths {
                 swing: 1e-9,
                 ..WIDTHS
             }),
@@ -375,7 +375,7 @@ mod tests {
         is_kept_by_packing::<0>();
         is_kept_by_packing::<1>();
         is_kept_by_packing::<2>();
-        is_kept_by_packing::<MAX_CONTRASTS>();
+        is_kept_by_packing::<MAX_ADVANTAGES>();
     }
 
     #[test]

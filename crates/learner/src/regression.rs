@@ -9,14 +9,14 @@ use crate::bytes::{Reader, Writer};
 use crate::linalg::{cholesky, solve};
 use crate::path::left;
 use crate::settings::Regression as Settings;
-use crate::{MAX_ARMS, MAX_CONTRASTS};
+use crate::{MAX_ADVANTAGES, MAX_ARMS};
 
 /// Number of features of a connection, including the constant.
 pub const FEATURES: usize = 10;
 
-const N: usize = FEATURES + MAX_CONTRASTS;
+const N: usize = FEATURES + MAX_ADVANTAGES;
 
-/// Samples until a solution is good enough to recognise extreme worths.
+/// Samples until a solution is good enough to recognise extreme rewards.
 const SETTLED: u64 = 256;
 
 /// Properties of a connection that do not depend on its arm.
@@ -80,7 +80,7 @@ impl Default for Regression {
 }
 
 impl Regression {
-    /// The expected worth of a connection with these features, in nats, without path and arm.
+    /// The expected reward of a connection with these features, in nats, without path and arm.
     #[must_use]
     pub fn expected(&self, features: &Features) -> f64 {
         features
@@ -91,7 +91,7 @@ impl Regression {
             .sum()
     }
 
-    /// Takes in a connection's worth. The arm is a dummy variable beside the features. Otherwise an
+    /// Takes in a connection's reward. The arm is a dummy variable beside the features. Otherwise an
     /// arm that got the large transfers would look better than it is.
     pub fn observe(
         &mut self,
@@ -146,7 +146,7 @@ impl Regression {
         Some(read)
     }
 
-    /// The worth, moved to within `most` nats of this arm's expected worth (Huber, *Robust Estimation
+    /// The reward, moved to within `most` nats of this arm's expected reward (Huber, *Robust Estimation
     /// of a Location Parameter*, 1964): a few paths that lie must not move the level of all others.
     #[must_use]
     pub fn clipped(&self, features: &Features, arm: usize, nats: f64, most: f64) -> f64 {

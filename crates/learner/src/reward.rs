@@ -1,4 +1,4 @@
-//! The worth of one connection, in nats; higher is better.
+//! The reward of one connection, in nats; higher is better.
 //!
 //! ```text
 //! y = ln(bytes_acked / t) + γ·ln(1 − retransmitted share) − β·ln((srtt + d) / (least RTT + d))
@@ -6,9 +6,9 @@
 //!
 //! t is the busy time less the time in which the peer's window or our own send buffer was the limit. All
 //! of it is measured on the connection itself, without a maximum of other connections or a least RTT of
-//! other peers. So a near or lucky neighbour cannot change this connection's worth.
+//! other peers. So a near or lucky neighbour cannot change this connection's reward.
 
-use crate::settings::Reward;
+use crate::settings::RewardSettings;
 
 /// The kernel's measures of a connection, or of an interval of a long one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -33,9 +33,9 @@ pub struct Measures {
     pub bdp_bytes: u64,
 }
 
-/// A connection's worth.
+/// A connection's reward.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Worth {
+pub struct Reward {
     /// Nats.
     pub nats: f64,
     /// The part of a whole sample that it counts for.
@@ -44,8 +44,8 @@ pub struct Worth {
 
 /// The reason why a connection gives no sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Nothing {
-    /// Too few bytes: a slow start's first rounds say nothing about an arm.
+pub enum NoSample {
+    /// Too few bytes: a slow start's first rounds carry no information about an arm.
     #[error("fewer bytes than bytes_min")]
     Short,
     /// The network never limited it.
@@ -57,36 +57,36 @@ pub enum Nothing {
 }
 
 impl Measures {
-    /// The worth of these measures.
+    /// The reward of these measures.
     ///
     /// # Errors
-    /// [`Nothing`] says why they give no sample.
-    pub fn worth(&self, settings: &Reward) -> Result<Worth, Nothing> {
+    /// [`NoSample`], the reason.
+    pub fn reward(&self, settings: &RewardSettings) -> Result<Reward, NoSample> {
         if self.bytes_acked < settings.bytes_min {
-            return Err(Nothing::Short);
+            return Err(NoSample::Short);
         }
         let limited = self
             .window_limited_us
             .saturating_add(self.buffer_limited_us);
         let time_us = self.busy_us.saturating_sub(limited);
         if time_us == 0 {
-            return Err(Nothing::NotBusy);
+            return Err(NoSample::NotBusy);
         }
         if self.retransmitted >= self.segments || self.min_rtt_us == 0 {
-            return Err(Nothing::Inconsistent);
+            return Err(NoSample::Inconsistent);
         }
         let goodput = (self.bytes_acked as f64 * 1e6 / time_us as f64).ln();
         let kept = (1.0 - self.retransmitted as f64 / self.segments as f64).ln();
         let grown = self.srtt_us.max(self.min_rtt_us);
         let d = settings.dead_zone_us;
         let queue = ((f64::from(grown) + d) / (f64::from(self.min_rtt_us) + d)).ln();
-        Ok(Worth {
+        Ok(Reward {
             nats: goodput + settings.gamma * kept - settings.beta * queue,
             weight: self.weight(settings),
         })
     }
 
-    fn weight(&self, settings: &Reward) -> f64 {
+    fn weight(&self, settings: &RewardSettings) -> f64 {
         if self.bdp_bytes == 0 {
             return 1.0;
         }
@@ -126,7 +126,7 @@ impl TimeOuts {
     /// The cost of a time-out in nats. It is less if time-outs are usual: peers that vanish whatever the
     /// arm must not count against the arm that happens to have most connections.
     #[must_use]
-    pub fn cost(&self, settings: &Reward) -> f64 {
+    pub fn cost(&self, settings: &RewardSettings) -> f64 {
         settings.timeout_cost * (1.0 - self.share())
     }
 }
@@ -148,7 +148,7 @@ mod tests {
     }
 
     fn nats(m: &Measures) -> f64 {
-        m.worth(&Reward::default()).unwrap().nats
+        m.reward(&RewardSettings::default()).unwrap().nats
     }
 
     #[test]
@@ -167,11 +167,11 @@ mod tests {
             ..measures()
         };
         assert!(nats(&cubic) - nats(&bbr) > 0.19);
-        let free = Reward {
+        let free = RewardSettings {
             gamma: 0.0,
-            ..Reward::default()
+            ..RewardSettings::default()
         };
-        assert!(bbr.worth(&free).unwrap().nats > cubic.worth(&free).unwrap().nats);
+        assert!(bbr.reward(&free).unwrap().nats > cubic.reward(&free).unwrap().nats);
     }
 
     #[test]
@@ -212,17 +212,26 @@ mod tests {
             buffer_limited_us: 2,
             ..measures()
         };
-        assert_eq!(idle.worth(&Reward::default()), Err(Nothing::NotBusy));
+        assert_eq!(
+            idle.reward(&RewardSettings::default()),
+            Err(NoSample::NotBusy)
+        );
         let short = Measures {
             bytes_acked: 16_383,
             ..measures()
         };
-        assert_eq!(short.worth(&Reward::default()), Err(Nothing::Short));
+        assert_eq!(
+            short.reward(&RewardSettings::default()),
+            Err(NoSample::Short)
+        );
         let lost = Measures {
             retransmitted: 700,
             ..measures()
         };
-        assert_eq!(lost.worth(&Reward::default()), Err(Nothing::Inconsistent));
+        assert_eq!(
+            lost.reward(&RewardSettings::default()),
+            Err(NoSample::Inconsistent)
+        );
     }
 
     #[test]
@@ -232,7 +241,7 @@ mod tests {
                 bdp_bytes,
                 ..measures()
             }
-            .worth(&Reward::default())
+            .reward(&RewardSettings::default())
             .unwrap()
             .weight
         };
@@ -247,13 +256,13 @@ mod tests {
         for i in 0..100 {
             usual.count(i % 10 < 9);
         }
-        assert!(usual.cost(&Reward::default()) < 0.06);
-        assert_eq!(TimeOuts::default().cost(&Reward::default()), 0.5);
+        assert!(usual.cost(&RewardSettings::default()) < 0.06);
+        assert_eq!(TimeOuts::default().cost(&RewardSettings::default()), 0.5);
     }
 
     proptest! {
         #[test]
-        fn every_worth_is_finite(
+        fn every_reward_is_finite(
             bytes_acked: u64, busy_us: u64, window_limited_us: u64, buffer_limited_us: u64,
             segments: u64, retransmitted: u64, srtt_us: u32, min_rtt_us: u32, bdp_bytes: u64,
         ) {
@@ -261,9 +270,9 @@ mod tests {
                 bytes_acked, busy_us, window_limited_us, buffer_limited_us, segments, retransmitted,
                 srtt_us, min_rtt_us, bdp_bytes,
             };
-            if let Ok(worth) = m.worth(&Reward::default()) {
-                prop_assert!(worth.nats.is_finite());
-                prop_assert!((1.0 / 16.0..=1.0).contains(&worth.weight));
+            if let Ok(reward) = m.reward(&RewardSettings::default()) {
+                prop_assert!(reward.nats.is_finite());
+                prop_assert!((1.0 / 16.0..=1.0).contains(&reward.weight));
             }
         }
     }

@@ -14,8 +14,8 @@ pub struct Settings {
     pub change: Change,
     /// How choices are made, and the bounds of the cost of exploring.
     pub choice: Choice,
-    /// The worth of one connection.
-    pub reward: Reward,
+    /// The reward of one connection.
+    pub reward: RewardSettings,
     /// The regression on properties that are known before the choice.
     pub regression: Regression,
 }
@@ -34,13 +34,13 @@ pub struct Model {
     pub swing_sd: f64,
     /// Time constant of the swings in seconds.
     pub swing_s: f64,
-    /// Standard deviation between a child's contrasts and its parent's, until learned: path in group,
+    /// Standard deviation between a child's advantages and its parent's, until learned: path in group,
     /// group in site, site in class, class in the global node. Most differences are those of sites:
     /// clients of one /24 share an access network.
     pub spread: [f64; 4],
-    /// Mean of an unknown contrast, in nats. Slightly negative: a default is seldom the worst.
+    /// Mean of an unknown advantage, in nats. Slightly negative: a default is seldom the worst.
     pub prior_mean: f64,
-    /// Standard deviation of an unknown contrast, in nats. Measured arms differ by 0.05 to 1.2.
+    /// Standard deviation of an unknown advantage, in nats. Measured arms differ by 0.05 to 1.2.
     pub prior_sd: f64,
     /// Bounds of a learned spread in nats, so that neither chance nor a mix of paths makes a level
     /// useless for good.
@@ -56,7 +56,7 @@ pub struct Model {
     /// The most samples of one path that count towards its group. A path cannot outweigh its
     /// neighbours by being busy: this bounds the effect of a hostile or odd peer on them.
     pub path_weight_max: f64,
-    /// A message that would move a contrast of its node by more than so many standard deviations
+    /// A message that would move an advantage of its node by more than so many standard deviations
     /// counts less, and from twice as many on not at all. This bounds the effect of one odd or
     /// hostile peer, or of one /24.
     pub outlier_sd: f64,
@@ -117,7 +117,7 @@ pub struct Choice {
     /// Factor on the belief's standard deviations when arms are drawn from it. 1 is Thompson
     /// sampling; a smaller factor explores less, and finds a better arm later.
     pub width: f64,
-    /// Least share of the default, always: contrasts need it.
+    /// Least share of the default, always: advantages need it.
     pub floor_default: f64,
     /// Least share of any other arm as long as it may be the best.
     pub floor_other: f64,
@@ -142,7 +142,7 @@ pub struct Choice {
 /// From measures to nats.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Reward {
+pub struct RewardSettings {
     /// Weight of ln(1 − retransmitted share). 1: a byte sent twice is worth a byte not delivered.
     pub gamma: f64,
     /// Weight of the connection's own RTT inflation: 0.1 without an objective, 0 for throughput, 0.5
@@ -240,7 +240,7 @@ impl Default for Choice {
     }
 }
 
-impl Default for Reward {
+impl Default for RewardSettings {
     fn default() -> Self {
         Self {
             gamma: 1.0,

@@ -1,6 +1,6 @@
 //! The tree of priors: path, group, site, class, global.
 //!
-//! Each node's contrasts are its parent's plus `N(0, spread²)`. Knowledge flows up as messages: a path's
+//! Each node's advantages are its parent's plus `N(0, spread²)`. Knowledge flows up as messages: a path's
 //! likelihood through the first spread is its message, a group sums its children's messages, passes the
 //! sum through the next spread, and so on. A child that sends a new message first subtracts its old one.
 //! Knowledge flows down as the parent's belief *without* the child's own message. Otherwise a child would
@@ -48,7 +48,7 @@ pub struct PathId(pub(crate) u32);
 #[derive(Clone, Debug)]
 pub(crate) struct Now<const C: usize> {
     pub evidence: Evidence<C>,
-    /// The likelihood of the contrasts.
+    /// The likelihood of the advantages.
     pub likelihood: Information<C>,
     /// Its message in its group's sum.
     told: Information<C>,
@@ -56,7 +56,7 @@ pub(crate) struct Now<const C: usize> {
     live: f64,
 }
 
-/// The tree of one policy's learner, with `C` contrasts: it has one arm more.
+/// The tree of one policy's learner, with `C` advantages: it has one arm more.
 #[derive(Clone, Debug)]
 pub struct Tree<const C: usize> {
     pub(crate) widths: Widths,
@@ -209,7 +209,7 @@ impl<const C: usize> Tree<C> {
     pub(crate) fn set_spread(&mut self, spread: [f64; LEVELS]) {
         self.spread = spread;
         self.memo = [None; LEVELS + 1];
-        // A belief through spreads is a belief: it cannot fail. Independent contrasts stay so.
+        // A belief through spreads is a belief: it cannot fail. Independent advantages stay so.
         let mut alone = self.base;
         for spread in spread {
             alone = alone.through(spread).unwrap_or(alone);
@@ -380,7 +380,7 @@ impl<const C: usize> Tree<C> {
         (self.node_told(id), faded)
     }
 
-    /// How far a message is believed: 1, less if it would move a contrast by more standard deviations
+    /// How far a message is believed: 1, less if it would move an advantage by more standard deviations
     /// than `outlier_sd`, and 0 from twice as many on. (A redescending weight, as Tukey's: an extreme lie
     /// with a small weight could still do harm.)
     fn credible(&self, others: &Information<C>, new: &Information<C>) -> Result<f64, NotPositive> {

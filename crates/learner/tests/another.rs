@@ -50,8 +50,8 @@ fn another_learner_writes_its_own_shares() {
     let dists = published(halves.as_mut(), now_s);
     assert_eq!(dists.len(), 5, "the path, and the nodes above it");
     assert!(dists.values().all(|plan| plan.shares[..2] == [0.5, 0.5]));
-    let stranger = lineage(9, 9, 40_000);
-    assert_eq!(halves.plan(&stranger, now_s).shares[1], 0.5);
+    let unseen = lineage(9, 9, 40_000);
+    assert_eq!(halves.plan(&unseen, now_s).shares[1], 0.5);
 }
 
 #[test]

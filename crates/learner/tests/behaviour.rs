@@ -15,8 +15,8 @@ fn learner(arms: usize) -> Thompson {
 #[test]
 fn a_path_that_was_never_seen_profits_from_its_neighbours() {
     let mut learner = learner(2);
-    let stranger = lineage(100, 99, 40_000);
-    let before = learner.plan(&stranger, 0.0).shares[1];
+    let unseen = lineage(100, 99, 40_000);
+    let before = learner.plan(&unseen, 0.0).shares[1];
     let mut now_s = 0.0;
     for host in 1..8 {
         now_s = teach(
@@ -27,7 +27,7 @@ fn a_path_that_was_never_seen_profits_from_its_neighbours() {
             now_s,
         );
     }
-    let after = learner.plan(&stranger, now_s).shares[1];
+    let after = learner.plan(&unseen, now_s).shares[1];
     assert!(before < 0.5 && after > 0.95, "{before} {after}");
 }
 
@@ -78,7 +78,7 @@ fn a_shallow_queue_is_left_to_the_arm_that_wastes_least() {
             min_rtt_us: 120_000,
             ..Measures::default()
         };
-        let nats = measures.worth(&settings).unwrap().nats;
+        let nats = measures.reward(&settings).unwrap().nats;
         learner
             .observe(&seen(path, arm, nats, 20.0 * i as f64))
             .unwrap();

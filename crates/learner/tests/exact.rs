@@ -35,7 +35,7 @@ fn settings() -> Settings {
     settings
 }
 
-/// The joint distribution in information form. A node has K contrasts; each path has a baseline too.
+/// The joint distribution in information form. A node has K advantages; each path has a baseline too.
 struct Joint {
     n: usize,
     precision: Vec<f64>,
@@ -111,7 +111,7 @@ impl Joint {
         }
     }
 
-    /// Mean and variance of each contrast of a path.
+    /// Mean and variance of each advantage of a path.
     fn path(&self, path: u32) -> Vec<(f64, f64)> {
         let mut factor = self.precision.clone();
         cholesky(&mut factor, self.n, self.n).unwrap();
@@ -164,11 +164,11 @@ proptest! {
     }
 
     #[test]
-    fn a_stranger_is_believed_to_be_as_a_path_without_samples(samples in samples()) {
+    fn an_unseen_path_is_a_path_without_samples(samples in samples()) {
         let settings = settings();
         let known: Vec<_> = samples.into_iter().filter(|s| s.0 != 6).collect();
         let mut tree = tree_of(&settings, &known);
-        let (belief, _) = tree.belief_of_stranger(&lineage(6), 0.0).unwrap();
+        let (belief, _) = tree.belief_of_unseen(&lineage(6), 0.0).unwrap();
         for (a, (mean, variance)) in Joint::of(&settings, &known).path(6).into_iter().enumerate() {
             prop_assert!((belief.mean[a] - mean).abs() < 1e-6);
             prop_assert!((belief.variance(a) - variance).abs() < 1e-6);
@@ -179,16 +179,16 @@ proptest! {
     fn sums_made_anew_are_those_kept_up_to_date(samples in samples(), gone in 0u32..16) {
         let mut tree = tree_of(&settings(), &samples);
         tree.remove(&lineage(gone).path).unwrap();
-        let (before, _) = tree.belief_of_stranger(&lineage(gone), 0.0).unwrap();
+        let (before, _) = tree.belief_of_unseen(&lineage(gone), 0.0).unwrap();
         tree.rebuild().unwrap();
-        let (after, _) = tree.belief_of_stranger(&lineage(gone), 0.0).unwrap();
+        let (after, _) = tree.belief_of_unseen(&lineage(gone), 0.0).unwrap();
         for a in 0..K {
             prop_assert!((before.mean[a] - after.mean[a]).abs() < 1e-6);
             prop_assert!((before.variance(a) - after.variance(a)).abs() < 1e-6);
         }
     }
 
-    /// A path alone, with the same width for each contrast, has the closed form
+    /// A path alone, with the same width for each advantage, has the closed form
     /// `q = W/σ² + 1/V`, `μ = (W/σ²·(ȳ − b̂) + m/V)/q`, `s² = 1/q + (W/(σ²q))²·v_b`.
     #[test]
     fn a_lone_path_has_the_closed_form(samples in samples()) {
@@ -252,7 +252,7 @@ fn a_busy_path_counts_for_no_more_than_its_cap_in_its_group() {
             tree.update(id, 0.0, |s| s.add(0, 0.0, 1.0)).unwrap();
             tree.update(id, 0.0, |s| s.add(1, 1.0, 1.0)).unwrap();
         }
-        tree.belief_of_stranger(&lineage(1), 0.0).unwrap().0.mean[0]
+        tree.belief_of_unseen(&lineage(1), 0.0).unwrap().0.mean[0]
     };
     assert!(seen_by_neighbour(2) < seen_by_neighbour(8) - 0.01);
     assert!((seen_by_neighbour(8) - seen_by_neighbour(10_000)).abs() < 1e-3);

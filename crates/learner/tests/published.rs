@@ -82,7 +82,7 @@ fn each_path_is_published_once_a_round_though_nothing_is_learned() {
 }
 
 #[test]
-fn a_stranger_gets_what_its_nearest_node_says() {
+fn an_unseen_path_gets_its_nearest_nodes_shares() {
     let mut learner = Thompson::new(2, Settings::default()).unwrap();
     let mut now_s = 0.0;
     for host in 0..8 {

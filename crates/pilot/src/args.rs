@@ -37,13 +37,12 @@ pub struct RunArgs {
     /// 127.0.0.1
     #[arg(long, value_name = "ADDR", value_parser = listen_address)]
     pub listen: Option<SocketAddr>,
-    /// Have the running daemon become this program and read its configuration anew, without a gap
+    /// Upgrade the running daemon to this program, or reload its configuration, without a gap
     ///
-    /// It keeps its arguments, its knowledge, and the connections that it knows. If something is wrong with
-    /// the program or with the configuration, the daemon goes on as before, and this command gives the
-    /// reason.
-    #[arg(long, conflicts_with_all = ["config", "cgroup", "state", "dry_run", "live", "listen"])]
-    pub take_over: bool,
+    /// The daemon keeps its arguments, its knowledge, and its open connections. If the program or the
+    /// configuration has a fault, the daemon goes on as before, and this command gives the reason.
+    #[arg(long, alias = "take-over", conflicts_with_all = ["config", "cgroup", "state", "dry_run", "live", "listen"])]
+    pub upgrade: bool,
 }
 
 /// The daemon's control socket.

@@ -16,7 +16,7 @@ impl From<AskError> for Failure {
                 "ask as root, or as a member of the group that `group` in [socket] names",
             ),
             AskError::ReadOnly(_) => (Kind::NotPermitted, "ask as root"),
-            AskError::Silent(_) => (
+            AskError::NoAnswer(_) => (
                 Kind::Failed,
                 "it is busy: ask again; or stopped: `kill -CONT` lets it go on",
             ),

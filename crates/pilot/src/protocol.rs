@@ -34,8 +34,9 @@ pub enum Request {
     /// Forget everything; the answer is the number of paths
     StateReset,
     /// Become this program, if it can go on in the daemon's place; the answer is
-    /// [`crate::figures::TakeOvers`] from before, and the counts in a later status show the outcome
-    TakeOver(PathBuf),
+    /// [`crate::figures::Upgrades`] from before, and the counts in a later status show the outcome
+    #[serde(rename = "take-over")]
+    Upgrade(PathBuf),
 }
 
 impl Request {
@@ -51,7 +52,7 @@ impl Request {
             Request::Trial(_)
             | Request::StateImport(_)
             | Request::StateReset
-            | Request::TakeOver(_) => true,
+            | Request::Upgrade(_) => true,
         }
     }
 }
@@ -93,7 +94,7 @@ pub enum AskError {
     Refused(String),
     /// The daemon took the question, and did not answer in time.
     #[error("{0} has not answered within {seconds} s", seconds = CLIENT_TIMEOUT.as_secs())]
-    Silent(String),
+    NoAnswer(String),
     /// The daemon closed the connection without a whole answer.
     #[error("{0} was closed before the answer was complete")]
     CutOff(String),
@@ -116,18 +117,18 @@ pub fn ask<T: DeserializeOwned>(socket: &Path, request: &Request) -> Result<T, A
     stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
     let mut line = serde_json::to_vec(request).map_err(io::Error::from)?;
     line.push(b'\n');
-    let silent = |error: io::Error| match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => AskError::Silent(name.clone()),
+    let no_answer = |error: io::Error| match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => AskError::NoAnswer(name.clone()),
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
             AskError::CutOff(name.clone())
         }
         _ => AskError::Broken(error),
     };
-    stream.write_all(&line).map_err(silent)?;
+    stream.write_all(&line).map_err(no_answer)?;
     let mut answer = String::new();
     BufReader::new(stream)
         .read_line(&mut answer)
-        .map_err(silent)?;
+        .map_err(no_answer)?;
     // Each answer ends with a line feed.
     if !answer.ends_with('\n') {
         return Err(AskError::CutOff(name));

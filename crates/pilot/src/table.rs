@@ -133,7 +133,7 @@ pub fn explanation(e: &Explanation) -> String {
                 let _ = writeln!(out, "{} is on path {}", e.address, class_name(path));
                 let _ = writeln!(out, "  {}", measures(path));
             }
-            level => out.push_str(&for_strangers(&e.address, level, path)),
+            level => out.push_str(&for_unseen(&e.address, level, path)),
         }
         out.push_str(&learned(path));
         if let Some(tuning) = &explained.tuning {
@@ -178,7 +178,7 @@ fn decided(d: &DecisionView) -> String {
 }
 
 /// The line of an address without a path: it names the node that chooses for a first connection.
-fn for_strangers(address: &str, level: &str, path: &PathView) -> String {
+fn for_unseen(address: &str, level: &str, path: &PathView) -> String {
     let node = match level {
         "global" => "everything that was learned".to_owned(),
         level => format!("its {level} {}", class_name(path)),

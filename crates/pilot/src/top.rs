@@ -26,7 +26,7 @@ const REST: u32 = 10;
 /// # Errors
 /// No daemon answers, a column is unknown, or there is no terminal.
 pub fn top(args: &TopArgs) -> Result<(), Failure> {
-    let mut browser = Browser::new(args.list.wishes(), args.list.processes)?;
+    let mut browser = Browser::new(args.list.query(), args.list.processes)?;
     let mut view = ask(args, &browser)?; // before the screen changes, so that an error stays readable
     let Some(mut screen) = Screen::if_any()? else {
         return Err(Failure::new(

@@ -23,7 +23,7 @@ pub enum Arm {
     Settling,
 }
 
-/// How groups are parted.
+/// How groups are divided.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Schedule {
     /// Length of a block in seconds; a pair is two of them.

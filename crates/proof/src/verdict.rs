@@ -35,19 +35,19 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The verdict on sums of pairs. `worth` is the least effect worth having, such as 0.05 for 5 %.
+    /// The verdict on sums of pairs. `least_effect` is the least effect worth having, such as 0.05 for 5 %.
     #[must_use]
-    pub fn of(pairs: &Pairs, sequence: &Sequence, aim: Aim, worth: f64) -> Verdict {
+    pub fn of(pairs: &Pairs, sequence: &Sequence, aim: Aim, least_effect: f64) -> Verdict {
         let sd = pairs.moments().map_or(GUESSED_SD, |(_, sd)| sd);
         let Some(found) = pairs.interval(sequence) else {
-            return insufficient(pairs, sequence, worth, GUESSED_SD.max(sd));
+            return insufficient(pairs, sequence, least_effect, GUESSED_SD.max(sd));
         };
         let Interval { low, high, .. } = found;
         match (low > 0.0, high < 0.0) {
             (true, _) if aim == Aim::Up => Verdict::Better,
             (_, true) if aim == Aim::Down => Verdict::Better,
-            (false, false) if high - low <= 2.0 * worth => Verdict::NotShown,
-            (false, false) => insufficient(pairs, sequence, worth, sd),
+            (false, false) if high - low <= 2.0 * least_effect => Verdict::NotShown,
+            (false, false) => insufficient(pairs, sequence, least_effect, sd),
             _ => Verdict::Worse,
         }
     }
@@ -57,8 +57,8 @@ impl Verdict {
 /// by 0.3 each.
 const GUESSED_SD: f64 = 0.42;
 
-fn insufficient(pairs: &Pairs, sequence: &Sequence, worth: f64, sd: f64) -> Verdict {
-    let needed = sequence.samples_for(worth, sd);
+fn insufficient(pairs: &Pairs, sequence: &Sequence, least_effect: f64, sd: f64) -> Verdict {
+    let needed = sequence.samples_for(least_effect, sd);
     Verdict::Insufficient {
         pairs_missing: needed.saturating_sub(pairs.count).max(1),
     }
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn no_effect_is_not_shown_once_one_worth_having_would_have_been() {
+    fn no_effect_is_not_shown_with_enough_pairs() {
         assert_eq!(verdict(&pairs(4000, 0.0, 0.3), Aim::Up), Verdict::NotShown);
     }
 

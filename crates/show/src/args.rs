@@ -2,11 +2,11 @@
 
 use clap::Args;
 
-use crate::select::Wishes;
+use crate::select::ListQuery;
 
 /// What of a list is shown, and how.
 #[derive(Debug, Args)]
-pub struct WishArgs {
+pub struct QueryArgs {
     /// Show only rows that match; if you give several filters, all of them
     ///
     /// A filter is KEY=VALUE, KEY!=VALUE, KEY<VALUE, KEY<=VALUE, KEY>VALUE, KEY>=VALUE, or KEY~TEXT for a text
@@ -37,23 +37,23 @@ pub struct WishArgs {
 pub struct SelectArgs {
     /// Rows and columns.
     #[command(flatten)]
-    pub rows: WishArgs,
+    pub rows: QueryArgs,
     /// Also show which processes and pods have the connections
     #[arg(long)]
     pub processes: bool,
 }
 
 impl SelectArgs {
-    /// The wishes as they were written, not parsed yet.
-    pub fn wishes(&self) -> Wishes {
-        self.rows.wishes()
+    /// The query as it was written, not parsed yet.
+    pub fn query(&self) -> ListQuery {
+        self.rows.query()
     }
 }
 
-impl WishArgs {
-    /// The wishes as they were written, not parsed yet.
-    pub fn wishes(&self) -> Wishes {
-        Wishes {
+impl QueryArgs {
+    /// The query as it was written, not parsed yet.
+    pub fn query(&self) -> ListQuery {
+        ListQuery {
             filter: self.filter.clone(),
             sort: self.sort.clone(),
             limit: self.limit,

@@ -2,7 +2,7 @@
 //! Pure: it knows neither the terminal nor the source of the rows.
 
 use super::{
-    select::{Listed, Selection, Wishes},
+    select::{ListQuery, Listed, Selection},
     wrap::wrapped,
 };
 
@@ -53,7 +53,7 @@ pub enum Next {
     Quit,
 }
 
-/// The wish that is being typed.
+/// The part of the query that is being typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Field {
     Filter,
@@ -79,7 +79,7 @@ const HELP: [&str; 2] = [
 
 /// The state of a live list.
 pub struct Browser<L: Listed> {
-    wishes: Wishes,
+    query: ListQuery,
     selection: Selection<L>,
     /// Whether processes are wanted.
     pub processes: bool,
@@ -93,14 +93,14 @@ pub struct Browser<L: Listed> {
 }
 
 impl<L: Listed> Browser<L> {
-    /// A browser with the wishes of the command line.
+    /// A browser with the query of the command line.
     ///
     /// # Errors
     /// Those of [`Selection::new`].
-    pub fn new(wishes: Wishes, processes: bool) -> Result<Browser<L>, crate::failure::Failure> {
+    pub fn new(query: ListQuery, processes: bool) -> Result<Browser<L>, crate::failure::Failure> {
         Ok(Browser {
-            selection: Selection::new(&wishes)?,
-            wishes,
+            selection: Selection::new(&query)?,
+            query,
             processes,
             input: None,
             problem: None,
@@ -109,7 +109,7 @@ impl<L: Listed> Browser<L> {
         })
     }
 
-    /// The wishes in force.
+    /// The query in force.
     pub fn selection(&self) -> &Selection<L> {
         &self.selection
     }
@@ -148,9 +148,9 @@ impl<L: Listed> Browser<L> {
             Press::Letter('s') => self.open(Field::Sort),
             Press::Letter('c') => self.open(Field::Columns),
             Press::Letter('r') => {
-                let mut wishes = self.wishes.clone();
-                wishes.sort.iter_mut().for_each(|key| *key = reversed(key));
-                return self.wish(wishes);
+                let mut query = self.query.clone();
+                query.sort.iter_mut().for_each(|key| *key = reversed(key));
+                return self.set_query(query);
             }
             Press::Letter('p') if L::HAS_PROCESSES => {
                 self.processes = !self.processes;
@@ -167,12 +167,12 @@ impl<L: Listed> Browser<L> {
         Next::Draw
     }
 
-    /// Opens an input with the wishes now in force, for the user to change.
+    /// Opens an input with the query in force, for the user to change.
     fn open(&mut self, field: Field) {
         let text = match field {
-            Field::Filter => self.wishes.filter.join(" & "),
-            Field::Sort => self.wishes.sort.join(","),
-            Field::Columns => self.wishes.columns.join(","),
+            Field::Filter => self.query.filter.join(" & "),
+            Field::Sort => self.query.sort.join(","),
+            Field::Columns => self.query.columns.join(","),
         };
         self.input = Some((field, text));
     }
@@ -182,19 +182,19 @@ impl<L: Listed> Browser<L> {
             let parts = text.split(by).map(|part| part.trim().to_owned());
             parts.filter(|part| !part.is_empty()).collect()
         };
-        let mut wishes = self.wishes.clone();
+        let mut query = self.query.clone();
         match field {
-            Field::Filter => wishes.filter = split("&"),
-            Field::Sort => wishes.sort = split(","),
-            Field::Columns => wishes.columns = split(","),
+            Field::Filter => query.filter = split("&"),
+            Field::Sort => query.sort = split(","),
+            Field::Columns => query.columns = split(","),
         }
-        self.wish(wishes)
+        self.set_query(query)
     }
 
-    fn wish(&mut self, wishes: Wishes) -> Next {
-        match Selection::new(&wishes) {
+    fn set_query(&mut self, query: ListQuery) -> Next {
+        match Selection::new(&query) {
             Ok(selection) => {
-                (self.wishes, self.selection) = (wishes, selection);
+                (self.query, self.selection) = (query, selection);
                 self.above = 0;
                 Next::Ask
             }
@@ -286,7 +286,7 @@ mod tests {
 
     impl Screen {
         fn new(rows: u32) -> Screen {
-            let browser = Browser::new(Wishes::default(), false).unwrap();
+            let browser = Browser::new(ListQuery::default(), false).unwrap();
             let mut screen = Screen { browser, rows };
             screen.lines();
             screen
@@ -412,7 +412,7 @@ mod tests {
 
     #[test]
     fn a_head_wider_than_the_screen_goes_on_in_the_next_line() {
-        let mut browser = Browser::<Row>::new(Wishes::default(), false).unwrap();
+        let mut browser = Browser::<Row>::new(ListQuery::default(), false).unwrap();
         let head = "learned  from 850 of 940 records · 138 rows of 32768";
         let size = Size {
             columns: 40,
@@ -431,7 +431,7 @@ mod tests {
 
     #[test]
     fn a_long_head_leaves_room_for_rows() {
-        let mut browser = Browser::<Row>::new(Wishes::default(), false).unwrap();
+        let mut browser = Browser::<Row>::new(ListQuery::default(), false).unwrap();
         let head = "line\n".repeat(30);
         let table = "Number\n".to_owned() + &"7\n".repeat(30);
         let lines = browser.frame(&head, &table, size(24));

@@ -8,12 +8,14 @@ use serde_json::{Map, Value};
 pub const SCHEMA: u32 = 1;
 
 /// Keys that were renamed, new and old. Documents have both for one minor version.
-pub const RENAMED: [(&str, &str); 5] = [
+pub const RENAMED: [(&str, &str); 7] = [
     ("choice_dists", "rows"),
     ("choice_dists_expired", "rows_voided"),
     ("choice_dists_max", "rows_max"),
     ("choice_dists_valid", "rows_valid"),
     ("light_tracking", "naps"),
+    ("rejected", "silent"),
+    ("updates", "taught"),
 ];
 
 /// Adds the former name of each renamed key, with the same value.

@@ -7,8 +7,8 @@ use tcpilot_abi::Why;
 use tcpilot_pilot::figures::{
     AlgorithmView, ChangeView, ChoicesView, CohortView, DecisionView, DrawnAlgorithm, EffectReport,
     ExplainedPath, Explanation, FlowView, GroupView, HistogramView, LearningStatus, MeasureView,
-    PathView, PointView, PolicyEffect, RescueStatus, ShownView, StateSummary, Status, StopView,
-    TakeOvers, TaughtPolicy, TrafficView, TuneView, TuningView, TuningsStatus,
+    PathView, PointView, PolicyEffect, PolicyStatus, RescueStatus, ShownView, StateSummary, Status,
+    StopView, TrafficView, TuneView, TuningView, TuningsStatus, Upgrades,
 };
 use tcpilot_show::figure::View;
 use tcpilot_watch::{census, fair, link, views as watch};
@@ -86,13 +86,13 @@ fn sections() -> String {
                 rows::<TrafficView>("traffic."),
                 rows::<RescueStatus>("rescued."),
                 rows::<LearningStatus>("learning."),
-                rows::<TaughtPolicy>("learning.policies[]."),
+                rows::<PolicyStatus>("learning.policies[]."),
                 rows::<DrawnAlgorithm>("learning.policies[].algorithms[]."),
                 rows::<ShownView>("learning.policies[].algorithms[].shown[]."),
                 rows::<HistogramView>("learning.policies[].algorithms[].shown[].goodput."),
                 rows::<ChangeView>("learning.changes[]."),
                 rows::<TuningsStatus>("tunings."),
-                rows::<TakeOvers>("take_overs."),
+                rows::<Upgrades>("take_overs."),
             ],
         ),
         section("cc list", "All congestion controls.", &[rows::<cc::Algorithm>("algorithms[].")]),

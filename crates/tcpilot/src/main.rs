@@ -56,7 +56,7 @@ fn start_logging(command: &Command) {
 
 fn dispatch(command: &Command) -> Result<(), Failure> {
     match command {
-        Command::Run(args) if args.take_over => client::take_over(&args.socket),
+        Command::Run(args) if args.upgrade => client::upgrade(&args.socket),
         Command::Run(args) => daemon::run(args),
         Command::Status(args) => client::status(args),
         Command::Paths(args) => client::paths(args),

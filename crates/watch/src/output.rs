@@ -97,10 +97,10 @@ impl Output {
     /// # Errors
     /// A column is unknown, or the terminal cannot be set up.
     pub fn open(args: &WatchArgs) -> Result<Output, Failure> {
-        let wishes = args.rows.wishes();
+        let query = args.rows.query();
         let list = match args.census {
-            true => List::Census(Browser::new(wishes, false)?),
-            false => List::Flows(Browser::new(wishes, false)?),
+            true => List::Census(Browser::new(query, false)?),
+            false => List::Flows(Browser::new(query, false)?),
         };
         let to = match (args.once || args.devices.is_empty(), args.json) {
             (true, json) => To::Once { json },

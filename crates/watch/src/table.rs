@@ -159,7 +159,7 @@ pub fn flows(views: &[View], selection: &Selection<FlowView>, width: Option<usiz
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tcpilot_show::select::Wishes;
+    use tcpilot_show::select::ListQuery;
 
     #[test]
     fn a_capture_says_what_was_not_judged() {
@@ -186,13 +186,13 @@ out of order by their times: 2 packets
 the capture ends within a packet; this is what comes before
 ";
         assert_eq!(head(std::slice::from_ref(&view)), expected);
-        let selection = Selection::new(&Wishes::default()).unwrap();
+        let selection = Selection::new(&ListQuery::default()).unwrap();
         assert_eq!(flows(&[view], &selection, None), NO_FLOW_READ);
     }
 
     #[test]
     fn a_narrow_list_keeps_rate_and_confidence() {
-        let selection = Selection::new(&Wishes::default()).unwrap();
+        let selection = Selection::new(&ListQuery::default()).unwrap();
         let views = [View::example(vec![FlowView {
             why: "its application is the limit",
             algorithm: Some("westwood".to_owned()),

@@ -20,7 +20,7 @@ use rustix::{
 use serde::Serialize;
 
 use crate::{
-    lane::{Fate, HEADER, Lanes},
+    delay_queue::{DelayQueues, Fate, HEADER},
     link::Change,
     trace::{Follower, Sample, Trace},
 };
@@ -54,10 +54,10 @@ impl Times {
 pub struct Direction {
     pub from: OwnedFd,
     pub to: OwnedFd,
-    pub lanes: Lanes,
-    /// Of the first lane, the only one then.
+    pub queues: DelayQueues,
+    /// Of the first delay queue, the only one then.
     pub limit: Option<Limit>,
-    /// Of the first lane.
+    /// Of the first delay queue.
     pub schedule: Schedule,
 }
 
@@ -150,7 +150,7 @@ impl Direction {
                 self.wait()?;
             }
         }
-        report.most_held = self.lanes.most_held();
+        report.most_held = self.queues.most_held();
         report.late_us = Late::from(&times.late);
         report.woken_late_us = Late::from(&times.woken_late);
         report.write_us = Late::from(&times.write);
@@ -175,7 +175,7 @@ impl Direction {
             let Some(change) = schedule.changes.pop_front() else {
                 return;
             };
-            self.lanes.first_mut().change(&change);
+            self.queues.first_mut().change(&change);
         }
     }
 
@@ -188,7 +188,7 @@ impl Direction {
         else {
             return Ok(());
         };
-        let (line, to) = (&mut self.lanes.first_mut().line, &self.to);
+        let (line, to) = (&mut self.queues.first_mut().line, &self.to);
         while follower.due_ns() <= now_ns() {
             let late_ns = now_ns() - follower.due_ns();
             let mut gone = Ok(());
@@ -220,7 +220,7 @@ impl Direction {
         {
             return;
         }
-        let (queue_bytes, queue_packets) = self.lanes.first().line.held();
+        let (queue_bytes, queue_packets) = self.queues.first().line.held();
         report.samples.push(Sample {
             at_ns,
             queue_bytes,
@@ -240,7 +240,7 @@ impl Direction {
     /// The first packet's lateness, if it was due when the thread woke up.
     fn note_wake(&mut self, times: &mut Times) {
         let now_ns = now_ns();
-        let due_ns = self.lanes.next().map(|(due_ns, _)| due_ns);
+        let due_ns = self.queues.next().map(|(due_ns, _)| due_ns);
         if let Some(due_ns) = due_ns.filter(|due_ns| *due_ns <= now_ns) {
             times.woken_late.saturating_record((now_ns - due_ns).max(1));
         }
@@ -251,12 +251,12 @@ impl Direction {
         if self.is_following() {
             return self.follow(report, times);
         }
-        while let Some((due_ns, lane)) = self.lanes.next() {
+        while let Some((due_ns, queue)) = self.queues.next() {
             let now_ns = now_ns();
             if due_ns > now_ns {
                 break;
             }
-            let Some(packet) = lane.line.first() else {
+            let Some(packet) = queue.line.first() else {
                 break;
             };
             let before = report.packets;
@@ -266,7 +266,7 @@ impl Direction {
                 let took_ns = self::now_ns() - now_ns;
                 times.write.saturating_record(took_ns.max(1));
             }
-            lane.line.pop();
+            queue.line.pop();
         }
         Ok(())
     }
@@ -274,7 +274,7 @@ impl Direction {
     /// Takes in the packets that have come; returns their number.
     fn take(&mut self, report: &mut Report) -> io::Result<usize> {
         for taken in 0..BATCH {
-            let Some(room) = self.lanes.first_mut().line.room() else {
+            let Some(room) = self.queues.first_mut().line.room() else {
                 report.full += 1;
                 return Ok(taken);
             };
@@ -283,7 +283,7 @@ impl Direction {
                 Err(Errno::AGAIN | Errno::INTR | Errno::IO) => return Ok(taken),
                 Err(error) => return Err(error.into()),
             };
-            let waits = self.lanes.first().line.held().0;
+            let waits = self.queues.first().line.held().0;
             let is_full = self.limit.as_ref().is_some_and(|limit| {
                 limit.follower.is_some() && waits + len > limit.queue_bytes.max(HEADER + 1500)
             });
@@ -291,7 +291,7 @@ impl Direction {
                 report.dropped += 1;
                 continue;
             }
-            match self.lanes.take(len, now_ns()) {
+            match self.queues.take(len, now_ns()) {
                 Fate::Taken => {}
                 Fate::Lost => report.lost += 1,
                 Fate::NoRoom => report.full += 1,
@@ -302,8 +302,8 @@ impl Direction {
 
     /// Waits until a packet comes or is due. A full line takes none in, so it only waits for the first.
     fn wait(&mut self) -> io::Result<()> {
-        let is_full = self.lanes.first_mut().line.room().is_none();
-        let due_ns = self.lanes.next().map(|(due_ns, _)| due_ns);
+        let is_full = self.queues.first_mut().line.room().is_none();
+        let due_ns = self.queues.next().map(|(due_ns, _)| due_ns);
         let follower = self
             .limit
             .as_ref()

@@ -7,11 +7,11 @@
 //! Both devices are TUN devices made here, with a thread for each direction. Only delay, and loss if asked for,
 //! happen here: rate and queue stay with the kernel's own qdiscs, on a device before this one.
 
+mod delay_queue;
 mod direction;
-mod lane;
 mod line;
 mod link;
-mod luck;
+mod loss;
 mod trace;
 mod tun;
 
@@ -28,8 +28,8 @@ use std::{
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Parser;
+use delay_queue::{DelayQueue, DelayQueues};
 use direction::{Direction, Limit, Report, Schedule, twice};
-use lane::{Lane, Lanes};
 use link::{Change, End, Link, Loss, Own};
 use serde::Serialize;
 use signal_hook::{
@@ -72,8 +72,8 @@ struct Cli {
     processor: Option<u16>,
 }
 
-/// For the packets under way to destinations with a lane of their own: 10 ms of 3 Gbit/s, 300 ms of 100 Mbit/s.
-const LANE_BYTES: usize = 4_000_000;
+/// For the packets under way to destinations with a delay queue of their own: 10 ms of 3 Gbit/s, 300 ms of 100 Mbit/s.
+const DELAY_QUEUE_BYTES: usize = 4_000_000;
 
 const EXAMPLES: &str = "\
 Example, 40 ms there and nothing back:
@@ -167,25 +167,25 @@ fn both(link: &Link, memory: usize, begun: &Arc<AtomicBool>) -> Result<[Directio
         Direction {
             from: twice(&near)?,
             to: twice(&far)?,
-            lanes: lanes(link, memory)?,
+            queues: delay_queues(link, memory)?,
             limit,
             schedule: schedule(&link.changes),
         },
         Direction {
             from: far,
             to: near,
-            lanes: Lanes::new(Lane::new(link.back, lossless, 0, memory)),
+            queues: DelayQueues::new(DelayQueue::new(link.back, lossless, 0, memory)),
             limit: None,
             schedule: schedule(&[]),
         },
     ])
 }
 
-/// The lane of the link itself, and one for each kind of destination that has its own.
-fn lanes(link: &Link, memory: usize) -> Result<Lanes> {
-    let mut lanes = Lanes::new(Lane::new(link.delay, link.loss, link.seed, memory));
+/// The delay queue of the link itself, and one for each kind of destination that has its own.
+fn delay_queues(link: &Link, memory: usize) -> Result<DelayQueues> {
+    let mut queues = DelayQueues::new(DelayQueue::new(link.delay, link.loss, link.seed, memory));
     let Some(file) = &link.destinations else {
-        return Ok(lanes);
+        return Ok(queues);
     };
     let text =
         fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
@@ -196,9 +196,12 @@ fn lanes(link: &Link, memory: usize) -> Result<Lanes> {
             ..link.loss
         };
         let seed = link.seed.wrapping_add(1_000 + number as u64);
-        lanes.add(Lane::new(own.delay, loss, seed, LANE_BYTES), own.addresses);
+        queues.add(
+            DelayQueue::new(own.delay, loss, seed, DELAY_QUEUE_BYTES),
+            own.addresses,
+        );
     }
-    Ok(lanes)
+    Ok(queues)
 }
 
 /// Keeps this thread to one processor.

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use tcpilot_learner::lineage::{Class, Lineage};
-use tcpilot_learner::settings::Reward;
+use tcpilot_learner::settings::RewardSettings;
 use tcpilot_random::Random;
 
 use crate::world::{Kind, Tail, World};
@@ -85,7 +85,7 @@ impl Walk {
 }
 
 fn normals(random: &mut Random, arms: usize, sd: f64) -> Vec<f64> {
-    // The default has no contrast to itself.
+    // The default has no advantage to itself.
     (0..arms)
         .map(|a| if a == 0 { 0.0 } else { sd * random.normal() })
         .collect()
@@ -111,7 +111,7 @@ impl<'a> Scene<'a> {
             let site_kind = kind_of(&mut random);
             let site_jitter = normals(&mut random, arms, tree.spread[2]);
             for g in 0..tree.groups_per_site {
-                let other = random.uniform() < tree.strangers;
+                let other = random.uniform() < tree.odd_groups;
                 let group_kind = if other {
                     kind_of(&mut random)
                 } else {
@@ -374,7 +374,7 @@ impl Kind {
     }
 
     /// Mean deduction of the reward for retransmissions and RTT, in nats.
-    fn waste(&self, arm: usize, reward: &Reward) -> f64 {
+    fn waste(&self, arm: usize, reward: &RewardSettings) -> f64 {
         let of = |retransmitted: f64, inflation: f64| {
             reward.gamma * (1.0 - retransmitted).ln() - reward.beta * inflation.max(1.0).ln()
         };

@@ -56,14 +56,14 @@ pub struct Prefixes {
     pub paths_per_group: usize,
     /// Share of groups that are of another kind than their site.
     #[serde(default)]
-    pub strangers: f64,
+    pub odd_groups: f64,
     /// Share of paths that are of another kind than their group.
     #[serde(default)]
     pub odd_paths: f64,
     /// Each path is the only one that its host knows.
     #[serde(default)]
     pub lone: bool,
-    /// Standard deviation of the contrasts between path and group, group and site, site and kind, in nats.
+    /// Standard deviation of the advantages between path and group, group and site, site and kind, in nats.
     #[serde(default)]
     pub spread: [f64; 3],
     /// Standard deviation of the paths' baselines, in nats.
@@ -98,7 +98,7 @@ pub struct Noise {
     /// Load swings of a path, the same for all arms: standard deviation and time constant.
     pub swing_sd: f64,
     pub swing_s: f64,
-    /// Drift of a path's contrasts: standard deviation and time constant.
+    /// Drift of a path's advantages: standard deviation and time constant.
     pub drift_sd: f64,
     pub drift_s: f64,
     /// Share of connections with a wrongly measured rate, and the factor of the error.

@@ -88,7 +88,7 @@ pub struct Descriptors {
     pub maps: [i32; 5],
     /// The learner's maps.
     pub learner: LearnerDescriptors,
-    /// Empty for a program that only tries whether it could take over.
+    /// Empty in a trial.
     pub links: Vec<i32>,
     /// The claimed cgroup's id, and the lock.
     pub claim: Option<(u64, i32)>,
@@ -293,7 +293,7 @@ impl Pilot {
     ///
     /// # Errors
     /// As [`Pilot::load`].
-    pub fn succeed(config: &tp_config, legacy: &Legacy) -> Result<Pilot, Error> {
+    pub fn inherit(config: &tp_config, legacy: &Legacy) -> Result<Pilot, Error> {
         Pilot::load_with(config, legacy.keys, Some(legacy))
     }
 
@@ -301,7 +301,7 @@ impl Pilot {
     ///
     /// # Errors
     /// [`Error::Attach`]; then the attached programs are detached.
-    pub fn take_over(&mut self, legacy: Legacy, cgroup: &Path) -> Result<(), Error> {
+    pub fn replace(&mut self, legacy: Legacy, cgroup: &Path) -> Result<(), Error> {
         let fail = |source: io::Error| Error::Attach {
             path: cgroup.to_path_buf(),
             source: source.into(),

@@ -13,7 +13,7 @@ pub const MOVES: usize = TP_MOVES as usize;
 
 /// A connection that should get another algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Move {
+pub struct MoveRequest {
     /// The cookie of its socket, as in its records.
     pub cookie: u64,
     /// The number of its present algorithm. If it has another one by now, it is not moved.
@@ -43,7 +43,7 @@ impl Sampler {
     ///
     /// # Errors
     /// [`Error::System`] if the connections cannot be listed, [`Error::Map`] if none can be moved.
-    pub fn sample(&self, moves: &[Move]) -> Result<(), Error> {
+    pub fn sample(&self, moves: &[MoveRequest]) -> Result<(), Error> {
         let moves = &moves[..moves.len().min(MOVES)];
         let asked = moves.iter().try_for_each(|wanted| self.ask(wanted));
         let listed = run_here(self.link.as_fd());
@@ -54,7 +54,7 @@ impl Sampler {
         asked.and(listed.map(drop))
     }
 
-    fn ask(&self, wanted: &Move) -> Result<(), Error> {
+    fn ask(&self, wanted: &MoveRequest) -> Result<(), Error> {
         let value = tp_move {
             from: wanted.from,
             to: wanted.to,

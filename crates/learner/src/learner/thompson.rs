@@ -35,7 +35,7 @@ pub use saved::SavedRows;
 #[derive(Clone, Debug)]
 pub struct Thompson(Any);
 
-/// By the number of arms. All arithmetic is compiled for each number of contrasts, since a million choice
+/// By the number of arms. All arithmetic is compiled for each number of advantages, since a million choice
 /// distributions have to be computed within a second.
 #[derive(Clone, Debug)]
 enum Any {

@@ -24,7 +24,7 @@ impl<const C: usize> Now<C> {
 }
 
 impl<const C: usize> Tree<C> {
-    /// All knowledge about a node's contrasts except its children's.
+    /// All knowledge about a node's advantages except its children's.
     pub(crate) fn outside(&self, id: u32) -> Result<Information<C>, NotPositive> {
         if id == GLOBAL {
             return Ok(self.base);
@@ -37,7 +37,7 @@ impl<const C: usize> Tree<C> {
         known.through(self.spread[usize::from(self.nodes[id as usize].level)])
     }
 
-    /// The belief about a node's contrasts.
+    /// The belief about a node's advantages.
     pub(crate) fn belief_of_node(&self, id: u32) -> Result<Belief<C>, NotPositive> {
         let mut known = self.outside(id)?;
         known.add(&self.sum(id), 1.0);
@@ -86,7 +86,7 @@ impl<const C: usize> Tree<C> {
         Ok((now, prior))
     }
 
-    /// The belief about a path's contrasts now.
+    /// The belief about a path's advantages now.
     ///
     /// # Errors
     /// [`NotPositive`] when the tree has lost its digits; [`Tree::rebuild`] mends that.
@@ -110,7 +110,7 @@ impl<const C: usize> Tree<C> {
     ///
     /// # Errors
     /// [`NotPositive`], as for [`Tree::belief`].
-    pub fn belief_of_stranger(
+    pub fn belief_of_unseen(
         &mut self,
         lineage: &Lineage,
         now_s: f64,
@@ -150,7 +150,7 @@ impl<const C: usize> Tree<C> {
         }
     }
 
-    /// The assumption about all contrasts before the first sample.
+    /// The assumption about all advantages before the first sample.
     pub(crate) fn base_information(&self) -> Information<C> {
         self.base
     }

@@ -14,7 +14,7 @@ use crate::linalg::NotPositive;
 use crate::lineage::{Class, Key};
 use crate::path::Evidence;
 
-/// Octaves by which the round trips of two paths must differ for them to be strangers. A factor of 1.4
+/// Octaves by which the round trips of two paths must differ for them to be unrelated. A factor of 1.4
 /// in round trips separates a near client from a far one more often than it separates two handshakes of one.
 const APART: f64 = 0.5;
 
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn far_round_trips_are_strangers() {
+    fn far_round_trips_are_unrelated() {
         let (tree, ids) = client([10_000.0, 20_000.0]);
         assert!(ids.iter().all(|id| tree.relative(*id).is_none()));
         let (tree, [lower, upper]) = client([16_000.0, 16_800.0]);

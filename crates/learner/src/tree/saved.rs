@@ -6,7 +6,7 @@
 use super::beside::InOctave;
 use super::store::{pack, triangle, unpack};
 use super::{GLOBAL, PathId, Share, Tree};
-use crate::MAX_CONTRASTS;
+use crate::MAX_ADVANTAGES;
 use crate::bytes::{Reader, Writer};
 use crate::change::Sums;
 use crate::gaussian::Information;
@@ -100,7 +100,7 @@ impl<const C: usize> Tree<C> {
             .u16(node.sums.up)
             .u16(node.sums.down);
         for known in [self.node_told(id), self.gone(id)] {
-            let mut packed = [0f32; triangle(MAX_CONTRASTS)];
+            let mut packed = [0f32; triangle(MAX_ADVANTAGES)];
             pack(&known, |x| x as f32, &mut packed);
             row.f32s(&packed[..triangle(C)]);
         }
@@ -184,7 +184,7 @@ impl<const C: usize> Tree<C> {
         let (up, down) = (row.u16()?, row.u16()?);
         let mut known = [Information::NONE; 2];
         for known in &mut known {
-            let mut packed = [0f32; triangle(MAX_CONTRASTS)];
+            let mut packed = [0f32; triangle(MAX_ADVANTAGES)];
             let packed = &mut packed[..triangle(C)];
             row.f32s(packed)?;
             *known = unpack(packed);

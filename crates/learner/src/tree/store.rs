@@ -113,9 +113,9 @@ pub(super) struct Knowledge {
     gone: Vec<f32>,
 }
 
-/// The count of numbers in knowledge of so many contrasts.
-pub(super) const fn triangle(contrasts: usize) -> usize {
-    contrasts * (contrasts + 1) / 2 + contrasts
+/// The count of numbers in knowledge of so many advantages.
+pub(super) const fn triangle(advantages: usize) -> usize {
+    advantages * (advantages + 1) / 2 + advantages
 }
 
 /// Writes the lower triangle and the shift.

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use tcpilot_learner::lineage::{Class, Lineage};
 use tcpilot_learner::regression::Features;
-use tcpilot_learner::reward::Worth;
+use tcpilot_learner::reward::Reward;
 use tcpilot_learner::{Observation, Outcome, Thompson};
 
 pub fn lineage(group: u8, host: u8, rtt_us: u32) -> Lineage {
@@ -24,7 +24,7 @@ pub fn noise(i: u64) -> f64 {
 }
 
 pub fn seen(lineage: Lineage, arm: usize, nats: f64, at_s: f64) -> Observation {
-    let outcome = Outcome::Worth(Worth { nats, weight: 1.0 });
+    let outcome = Outcome::Reward(Reward { nats, weight: 1.0 });
     let features = Features {
         handshake_rtt_us: 40_000.0,
         bytes: 1e6,
@@ -40,7 +40,7 @@ pub fn seen(lineage: Lineage, arm: usize, nats: f64, at_s: f64) -> Observation {
     }
 }
 
-/// Connections of all arms in turn, one in 20 s, arm `a` worth `effects[a]`.
+/// Connections of all arms in turn, one in 20 s, arm `a` with reward `effects[a]`.
 pub fn teach(
     learner: &mut Thompson,
     lineage: Lineage,

@@ -22,7 +22,7 @@ pub use self::{explain::explain, state::state};
 use crate::{
     args::{AskArgs, ConfigCommand, DEFAULT_CONFIG, ListArgs, MetricsArgs, ReportArgs},
     daemon,
-    figures::{EffectReport, Flows, Paths, Status, TakeOvers},
+    figures::{EffectReport, Flows, Paths, Status, Upgrades},
     lists, metrics,
     protocol::{self, Request},
     report, table,
@@ -57,26 +57,26 @@ pub fn status(args: &AskArgs) -> Result<(), Failure> {
     ask_and_show::<Status>(args, &Request::Status, table::status)
 }
 
-/// The part of the status that a take-over needs. The rest is not read, because another version may write it
+/// The part of the status that an upgrade needs. The rest is not read, because another version may write it
 /// in another form.
 #[derive(Deserialize)]
 struct Progress {
-    take_overs: TakeOvers,
+    take_overs: Upgrades,
 }
 
-/// Time to wait for the end of a take-over: longer than the daemon waits for the new program to show that it
+/// Time to wait for the end of an upgrade: longer than the daemon waits for the new program to show that it
 /// can go on.
-const TAKE_OVER_TIME: Duration = Duration::from_secs(150);
+const UPGRADE_TIME: Duration = Duration::from_secs(150);
 
-/// `tcpilot run --take-over`: has the daemon become this program.
+/// `tcpilot run --upgrade`: has the daemon become this program.
 ///
 /// # Errors
 /// The reason why the daemon goes on as before, or that there was no answer.
-pub fn take_over(socket: &Path) -> Result<(), Failure> {
+pub fn upgrade(socket: &Path) -> Result<(), Failure> {
     let program = std::env::current_exe()?;
-    let before: TakeOvers = protocol::ask(socket, &Request::TakeOver(program))?;
+    let before: Upgrades = protocol::ask(socket, &Request::Upgrade(program))?;
     let begun = Instant::now();
-    while begun.elapsed() < TAKE_OVER_TIME {
+    while begun.elapsed() < UPGRADE_TIME {
         std::thread::sleep(Duration::from_millis(50));
         // While the daemon changes its program, a question may be cut off.
         let Ok(now) = protocol::ask::<Progress>(socket, &Request::Status) else {
@@ -89,7 +89,7 @@ pub fn take_over(socket: &Path) -> Result<(), Failure> {
         if now.refused != before.refused {
             let mut problems = now.problems.into_iter();
             let first = problems.next().unwrap_or_default();
-            let message = format!("not taken over, the daemon goes on as before: {first}");
+            let message = format!("not upgraded, the daemon goes on as before: {first}");
             return Err(Failure {
                 others: problems.collect(),
                 ..Failure::new(Kind::Failed, message, "")
@@ -98,7 +98,7 @@ pub fn take_over(socket: &Path) -> Result<(), Failure> {
     }
     Err(Failure::new(
         Kind::Failed,
-        "the daemon has not said what became of the take-over",
+        "the daemon has not said the outcome of the upgrade",
         "see its log, and `tcpilot status`",
     ))
 }
@@ -106,10 +106,10 @@ pub fn take_over(socket: &Path) -> Result<(), Failure> {
 /// `tcpilot paths`
 ///
 /// # Errors
-/// A wish is not understood, or the daemon does not answer.
+/// The query is not understood, or the daemon does not answer.
 pub fn paths(args: &ListArgs) -> Result<(), Failure> {
     let (ask, list) = (&args.ask, &args.list);
-    let selection = Selection::new(&list.wishes())?;
+    let selection = Selection::new(&list.query())?;
     let paths = lists::paths(&ask.socket.socket, &selection, list.processes)?;
     show(&Paths { paths }, ask.json, |shown| {
         table::selected_paths(&shown.paths, &selection, list.processes)
@@ -119,10 +119,10 @@ pub fn paths(args: &ListArgs) -> Result<(), Failure> {
 /// `tcpilot flows`
 ///
 /// # Errors
-/// A wish is not understood, or the daemon does not answer.
+/// The query is not understood, or the daemon does not answer.
 pub fn flows(args: &ListArgs) -> Result<(), Failure> {
     let (ask, list) = (&args.ask, &args.list);
-    let selection = Selection::new(&list.wishes())?;
+    let selection = Selection::new(&list.query())?;
     let flows = lists::flows(&ask.socket.socket, &selection, list.processes)?;
     show(&Flows { flows }, ask.json, |shown| {
         table::selected_flows(&shown.flows, &selection, list.processes)

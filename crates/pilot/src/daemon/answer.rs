@@ -21,7 +21,7 @@ use super::{
 use crate::{
     figures::{
         EffectReport, ExplainedPath, Explanation, FlowView, LearningStatus, PathView, RescueStatus,
-        Status, TakeOvers,
+        Status, Upgrades,
     },
     protocol::{Reply, Request},
     read::{self, Names},
@@ -65,17 +65,17 @@ impl Daemon {
             Request::StateExport => return self.export(out),
             Request::StateImport(paths) => result(self.import(&paths)),
             Request::StateReset => result(self.reset()),
-            Request::TakeOver(program) => result(self.let_take_over(&program)),
+            Request::Upgrade(program) => result(self.begin_upgrade(&program)),
         };
         reply.write(out)
     }
 
-    /// Starts a take-over; the answer has the counts of earlier ones.
-    fn let_take_over(&mut self, program: &Path) -> Result<TakeOvers, String> {
-        if self.succession.is_under_way() {
-            return Err("another program is about to take over; try again".to_owned());
+    /// Starts an upgrade; the answer has the counts of earlier ones.
+    fn begin_upgrade(&mut self, program: &Path) -> Result<Upgrades, String> {
+        if self.upgrade.is_under_way() {
+            return Err("an upgrade is under way; try again".to_owned());
         }
-        let before = self.succession.times.clone();
+        let before = self.upgrade.times.clone();
         self.try_successor(program);
         Ok(before)
     }
@@ -192,7 +192,7 @@ impl Daemon {
 
     /// Adds the state of the tunings, which have a table of paths of their own, to the paths that it is about.
     fn add_tunings(&self, remote: &Prefix, paths: &mut Vec<ExplainedPath>) -> Result<(), String> {
-        let mut untaught = Vec::new();
+        let mut only_tuned = Vec::new();
         let last_loss_ns = self.pilot.last_loss_ns();
         let read = self.with_names(|names| {
             self.pilot.for_each_slot(|number, key, path| {
@@ -214,7 +214,7 @@ impl Daemon {
                     Some(explained) => explained.tuning = tuning,
                     // Its connections were too small to learn from.
                     None => {
-                        untaught.extend(names.tuned_path(&key, &path).map(|path| ExplainedPath {
+                        only_tuned.extend(names.tuned_path(&key, &path).map(|path| ExplainedPath {
                             path,
                             decisions: Vec::new(),
                             tuning,
@@ -223,7 +223,7 @@ impl Daemon {
                 }
             })
         });
-        paths.extend(untaught);
+        paths.extend(only_tuned);
         read.map(drop).map_err(|error| error.to_string())
     }
 
@@ -284,8 +284,8 @@ impl Daemon {
                 false => Learning::hangs(),
             });
         let unsaved = self.keeper.problem().map(str::to_owned);
-        let refused = self.succession.times.problems.iter();
-        let refused = refused.map(|p| format!("not taken over, all goes on as before: {p}"));
+        let refused = self.upgrade.times.problems.iter();
+        let refused = refused.map(|p| format!("not upgraded, all goes on as before: {p}"));
         let troubles = Trouble::ALL
             .into_iter()
             .zip(self.pilot.counters().trouble)
@@ -336,7 +336,7 @@ impl Daemon {
             connections,
             live_flows: self.learning.as_ref().map_or(0, |l| l.live().total()),
             closed: counters.closed,
-            charged: learning.as_ref().map_or(0, |learning| learning.taught),
+            charged: learning.as_ref().map_or(0, |learning| learning.updates),
             rescues: counters.rescues,
             rescued: rescue_status(&counters),
             moves: counters.moves,
@@ -352,7 +352,7 @@ impl Daemon {
             choice_dists_expired: self.learning.as_ref().map_or(0, Learning::times_stale),
             resident_bytes: resident_bytes(),
             state: self.keeper.path().display().to_string(),
-            take_overs: self.succession.times.clone(),
+            take_overs: self.upgrade.times.clone(),
         }
     }
 }

@@ -32,7 +32,7 @@ impl Egress {
         Egress::read(journal_of(state)).renew(devices, |_| false)
     }
 
-    /// The same after a take-over: the former program deleted nothing, so a qdisc that is still wanted stays.
+    /// The same after an upgrade: the former program deleted nothing, so a qdisc that is still wanted stays.
     pub fn go_on(devices: &[String], state: &Path) -> (Egress, Vec<String>) {
         Egress::read(journal_of(state)).renew(devices, |device| devices.contains(device))
     }

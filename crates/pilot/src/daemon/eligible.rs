@@ -2,7 +2,7 @@
 //! connection, by the same arithmetic (`bpf/core/eligible.h`).
 
 use tcpilot_abi::{
-    TP_ECN_DATA_CENTER, TP_ECN_NOT_NEGOTIATED, TP_ECN_PUBLIC, TP_PART_PRIVATE, tp_config,
+    TP_ECN_DATA_CENTER, TP_ECN_NOT_NEGOTIATED, TP_ECN_PUBLIC, TP_SEPARATE_PRIVATE, tp_config,
 };
 use tcpilot_config::Config;
 use tcpilot_core::{choice_dist, tune};
@@ -43,7 +43,7 @@ fn ecn_use(view: &PathView, has_ecn: bool, net: u8) -> u32 {
         rttvar_us: min_rtt_us / 2,
         ..Default::default()
     };
-    let is_private = choice_dist::domain(TP_PART_PRIVATE, &view.prefix.words(), 1, 0) != 0;
+    let is_private = choice_dist::domain(TP_SEPARATE_PRIVATE, &view.prefix.words(), 1, 0) != 0;
     // SAFETY: the function only reads both structures.
     unsafe { tune::tp_ecn_use_of(&raw const policy, is_private.into(), &raw const measures) }
 }

@@ -23,7 +23,7 @@ use tcpilot_kernel::host;
 use super::{
     Daemon,
     keeper::Now,
-    learning::{Greedy, Learning, Restored, lessons},
+    learning::{Greedy, Learning, Restored, policy_settings},
     manager,
 };
 use crate::{
@@ -209,7 +209,7 @@ impl Daemon {
             window_ns: self.abi.window_ns,
         });
         let default = host::default_algorithm();
-        let lessons = lessons(
+        let all = policy_settings(
             &self.config,
             &self.abi,
             &self.arms,
@@ -220,7 +220,7 @@ impl Daemon {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let secrets = self.abi.assignment_secrets;
-        let read = |store| Restored::read(lessons.clone(), store, secrets, now.as_secs_f64());
+        let read = |store| Restored::read(all.clone(), store, secrets, now.as_secs_f64());
         let stored = match self.keeper.problem() {
             Some(_) => read(None), // there is no file to read, which was said
             None => self.keeper.store().and_then(|store| read(Some(store))),

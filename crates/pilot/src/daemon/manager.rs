@@ -1,7 +1,7 @@
 //! Messages to the service manager that started the daemon, sd_notify(3). Without a manager there are none.
 //!
 //! All messages come from the daemon's first thread, so the watchdog is renewed only while that thread
-//! serves. The manager knows the daemon by its process id, and a program that takes over has the same one.
+//! serves. The manager knows the daemon by its process id, and its successor has the same one.
 //! The trial before it is another process, and the manager ignores its messages.
 
 use std::sync::atomic::{AtomicBool, Ordering};

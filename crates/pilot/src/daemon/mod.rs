@@ -12,7 +12,7 @@ mod control;
 mod egress;
 mod eligible;
 mod guard;
-mod handover;
+mod inherited;
 mod keeper;
 mod learned;
 mod learning;
@@ -21,10 +21,10 @@ mod netns;
 mod rules;
 mod signals;
 mod start;
-mod succession;
 mod traffic;
 mod trial;
 mod tunings;
+mod upgrade;
 mod uplink;
 
 use std::{
@@ -50,14 +50,14 @@ use crate::{
     report, table,
 };
 use control::Control;
-use handover::HandOver;
+use inherited::HandOver;
 use keeper::Keeper;
 use learning::Learning;
 use signals::Signals;
 use start::Prepared;
-use succession::Succession;
 use traffic::Traffic;
 use trial::Successor;
+use upgrade::Upgrade;
 
 const TICK: Duration = Duration::from_secs(1);
 /// Interval at which the namespaces and cgroups that rules name are looked up again.
@@ -117,7 +117,7 @@ pub struct Daemon {
     off: Vec<tunings::Off>,
     /// Judges the tunings.
     guard: guard::Guard,
-    succession: Succession,
+    upgrade: Upgrade,
     uplinks: uplink::Uplinks,
     /// Measures the share of the host's bytes that is steered; `None` if that is not possible.
     traffic: Option<traffic::Traffic>,
@@ -128,7 +128,7 @@ pub struct Daemon {
 /// Why the daemon stops serving.
 enum Next {
     End,
-    GiveWay(Successor),
+    Upgrade(Successor),
 }
 
 /// The configuration of the `--config` argument, or of the default file without one.
@@ -154,15 +154,15 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     let (mut control, mut daemon, signals, mut screen) = match HandOver::received()? {
         Some(hand_over) if hand_over.trial => return trial::run(args, hand_over),
         Some(HandOver {
-            estate: Some(estate),
+            inherited: Some(inherited),
             times,
             ..
         }) => {
-            let control = Control::resume(&args.socket, estate.control)?;
+            let control = Control::resume(&args.socket, inherited.control)?;
             let signals = Signals::resume()?;
-            let (mut daemon, legacy) = Daemon::resume(args, &estate, times)?;
+            let (mut daemon, legacy) = Daemon::resume(args, &inherited, times)?;
             let screen = open_screen(args)?;
-            daemon.take_place(legacy)?;
+            daemon.replace_programs(legacy)?;
             daemon.share_socket(&args.socket);
             if let Err(failure) = serve_metrics(args) {
                 tracing::warn!("{failure}; it goes on without");
@@ -175,12 +175,12 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     loop {
         let next = daemon.serve(&mut control, &signals, &mut screen);
         match next {
-            Ok(Next::GiveWay(successor)) if successor.verdict.fits => {
+            Ok(Next::Upgrade(successor)) if successor.result.fits => {
                 drop(screen.take()); // the next program opens its own
-                daemon.give_way(&control, &successor);
+                daemon.become_successor(&control, &successor);
                 screen = open_screen(args)?;
             }
-            Ok(Next::GiveWay(successor)) => {
+            Ok(Next::Upgrade(successor)) => {
                 tracing::warn!(
                     "the other version keeps its memory in another way: it starts anew, with what \
                      was saved; connections that are open now are left alone"
@@ -190,7 +190,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
                 let _ = finish(args, daemon, Ok(())); // it logs its own errors
                 manager::reloading(); // the service goes on in the next program
                 drop(control);
-                return Err(succession::start_anew(&successor, times));
+                return Err(upgrade::start_anew(&successor, times));
             }
             Ok(Next::End) => return end(args, daemon, Ok(())),
             Err(failure) => return end(args, daemon, Err(failure)),
@@ -200,7 +200,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
 
 type Running = (Control, Daemon, Signals, Option<live::Screen>);
 
-/// Starts without the possessions of a former program.
+/// Starts without inherited state.
 fn start_first(args: &RunArgs, hand_over: Option<HandOver>) -> Result<Running, Failure> {
     let config = load_config(args.config.as_deref())?;
     check_free(args)?;
@@ -212,7 +212,7 @@ fn start_first(args: &RunArgs, hand_over: Option<HandOver>) -> Result<Running, F
     serve_metrics(args)?;
     let mut daemon = Daemon::start(config, args)?;
     daemon.share_socket(&args.socket);
-    daemon.succession = Succession::new(hand_over.unwrap_or_default().times);
+    daemon.upgrade = Upgrade::new(hand_over.unwrap_or_default().times);
     let screen = open_screen(args)?;
     daemon.attach()?;
     daemon.tell_ready();
@@ -329,16 +329,16 @@ impl Daemon {
                 None => TICK.saturating_sub(times.ticked.elapsed()),
                 Some(_) => Duration::ZERO,
             };
-            let trial = self.succession.trial().and_then(trial::Trial::fd);
+            let trial = self.upgrade.trial().and_then(trial::Trial::fd);
             let others: Vec<_> = self.changes.fd().into_iter().chain(trial).collect();
             if let Some(client) = control.wait(timeout, &others) {
                 client.answer(|request, out| self.answer(request, out));
             }
-            if !self.succession.is_under_way() && signals.reload() {
+            if !self.upgrade.is_under_way() && signals.reload() {
                 self.try_successor(&trial::own_program());
             }
             if let Some(successor) = self.successor(control) {
-                return Ok(Next::GiveWay(successor));
+                return Ok(Next::Upgrade(successor));
             }
             self.follow_cgroup()?;
             let _ = self.go_on_saving(); // it logs its own errors

@@ -34,7 +34,7 @@ pub fn cgroup_ids(rule: &tp_rule) -> CgroupIds {
     ids
 }
 
-/// The former rules for `resolve` after a take-over: they have only the ids of each cgroup.
+/// The former rules for `resolve` after an upgrade: they have only the ids of each cgroup.
 pub fn former(templates: &[RuleTemplate], cgroups: &[(String, CgroupIds)]) -> Vec<tp_rule> {
     let find = |template: &RuleTemplate| {
         let name = template.cgroup.as_ref()?;

@@ -37,7 +37,7 @@ impl Signals {
         Ok(Signals { stop, reload })
     }
 
-    /// The same after a take-over: the former program blocked signals, and now they are delivered.
+    /// The same after an upgrade: the former program blocked signals, and now they are delivered.
     pub fn resume() -> Result<Signals, Failure> {
         let signals = Signals::listen()?;
         take_signals()?;

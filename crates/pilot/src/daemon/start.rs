@@ -8,8 +8,8 @@ use tcpilot_kernel::{Pilot, host, own_netns_cookie};
 use tcpilot_show::failure::{Failure, Kind};
 
 use super::{
-    Daemon, arms, attachment, egress::Egress, handover::Numbers, keeper::Keeper, netns, rules,
-    succession::Succession, uplink::Uplinks,
+    Daemon, arms, attachment, egress::Egress, inherited::Numbers, keeper::Keeper, netns, rules,
+    upgrade::Upgrade, uplink::Uplinks,
 };
 use crate::args::RunArgs;
 
@@ -41,7 +41,7 @@ impl Prepared {
         let root = host::cgroup2_root()?;
         let cgroup = args.cgroup.clone().unwrap_or_else(|| root.clone());
         if numbers.is_none() {
-            host::cgroup_id(&cgroup)?; // after a take-over the daemon waits for a missing cgroup instead
+            host::cgroup_id(&cgroup)?; // after an upgrade the daemon waits for a missing cgroup instead
         }
         let mut arms = arms::make_usable(&config.algorithms)?;
         if let Some(numbers) = numbers {
@@ -173,7 +173,7 @@ impl Daemon {
             off: Vec::new(),
             guard: super::guard::Guard::default(),
             config,
-            succession: Succession::default(),
+            upgrade: Upgrade::default(),
             uplinks: Uplinks::default(),
             traffic: None,
             unshared: None,

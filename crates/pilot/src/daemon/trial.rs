@@ -24,7 +24,7 @@ use tcpilot_show::failure::{Failure, Kind};
 
 use super::{
     Prepared,
-    handover::{HandOver, Verdict, memory},
+    inherited::{HandOver, TrialResult, memory},
     load_text,
 };
 use crate::args::RunArgs;
@@ -48,7 +48,7 @@ pub struct Successor {
     /// The program's file.
     pub program: PathBuf,
     /// The result of its trial.
-    pub verdict: Verdict,
+    pub result: TrialResult,
 }
 
 impl Trial {
@@ -65,7 +65,7 @@ impl Trial {
             .stderr(errors.try_clone()?);
         let told = hand_over.tell(&mut command)?;
         // The child inherits these descriptors, but no links, which would keep the daemon attached.
-        let maps = hand_over.estate.iter().flat_map(|e| e.pilot.all());
+        let maps = hand_over.inherited.iter().flat_map(|e| e.pilot.all());
         let left: Vec<i32> = maps.chain([told.as_raw_fd()]).collect();
         let child = try_program(command, &left)?;
         Ok(Trial {
@@ -98,20 +98,20 @@ impl Trial {
     pub fn end(mut self) -> Result<Successor, Vec<String>> {
         let status = self.child.wait().map_err(|e| vec![e.to_string()])?;
         let said = read_all(&mut self.said);
-        let Ok(verdict) = serde_json::from_str::<Verdict>(&said) else {
+        let Ok(result) = serde_json::from_str::<TrialResult>(&said) else {
             let errors = read_all(&mut self.errors);
             let last = errors.lines().last().unwrap_or("it said nothing");
             let program = self.program.display();
             return Err(vec![format!(
-                "{program} cannot take over ({status}): {last}"
+                "{program} cannot continue ({status}): {last}"
             )]);
         };
-        if !verdict.problems.is_empty() {
-            return Err(verdict.problems);
+        if !result.problems.is_empty() {
+            return Err(result.problems);
         }
         Ok(Successor {
             program: self.program,
-            verdict,
+            result,
         })
     }
 }
@@ -149,14 +149,14 @@ pub fn own_program() -> PathBuf {
 /// # Errors
 /// The result cannot be written.
 pub fn run(args: &RunArgs, hand_over: HandOver) -> Result<(), Failure> {
-    let fits = hand_over.estate.is_some();
-    let verdict = match try_all(args, hand_over) {
-        Ok(config) => Verdict {
+    let fits = hand_over.inherited.is_some();
+    let result = match try_all(args, hand_over) {
+        Ok(config) => TrialResult {
             fits,
             config,
             problems: Vec::new(),
         },
-        Err(failure) => Verdict {
+        Err(failure) => TrialResult {
             fits,
             config: None,
             problems: std::iter::once(failure.to_string())
@@ -164,24 +164,24 @@ pub fn run(args: &RunArgs, hand_over: HandOver) -> Result<(), Failure> {
                 .collect(),
         },
     };
-    Ok(verdict.tell()?)
+    Ok(result.tell()?)
 }
 
 fn try_all(args: &RunArgs, hand_over: HandOver) -> Result<Option<Text>, Failure> {
     host::check_requirements()?;
     let text = load_text(args.config.as_deref())?;
     let config = Config::of(text.as_ref())?;
-    let Some(estate) = hand_over.estate else {
+    let Some(inherited) = hand_over.inherited else {
         let prepared = Prepared::new(config, args, None)?;
         Pilot::load(&prepared.abi, prepared.config.paths_max)?;
         return Ok(text);
     };
-    if !estate.keys.has_room_for(config.paths_max) {
-        return Err(other_size(text.as_ref(), estate.keys.capacity()));
+    if !inherited.keys.has_room_for(config.paths_max) {
+        return Err(other_size(text.as_ref(), inherited.keys.capacity()));
     }
-    let prepared = Prepared::new(config, args, Some(&estate.numbers))?;
-    let legacy = Legacy::take(&estate.pilot, estate.keys)?;
-    Pilot::succeed(&prepared.abi, &legacy)?;
+    let prepared = Prepared::new(config, args, Some(&inherited.numbers))?;
+    let legacy = Legacy::take(&inherited.pilot, inherited.keys)?;
+    Pilot::inherit(&prepared.abi, &legacy)?;
     Ok(text)
 }
 

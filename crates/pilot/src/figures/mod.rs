@@ -19,8 +19,8 @@ pub use effect::{
 pub use flow::{DecisionView, ExplainedPath, Explanation, FlowView};
 pub use path::{AlgorithmView, PathView};
 pub use status::{
-    ChangeView, DrawnAlgorithm, HistogramView, LearningStatus, RescueStatus, ShownView,
-    StateSummary, Status, TakeOvers, TaughtPolicy, TrafficView,
+    ChangeView, DrawnAlgorithm, HistogramView, LearningStatus, PolicyStatus, RescueStatus,
+    ShownView, StateSummary, Status, TrafficView, Upgrades,
 };
 pub use stored::{StoredAlgorithm, StoredPath};
 pub use tuning::{CohortView, TuneView, TuningView, TuningsStatus};

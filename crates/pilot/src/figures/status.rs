@@ -74,8 +74,8 @@ figures! {
         resident_bytes: u64, Bytes;
         /// The state file, which keeps the knowledge over restarts.
         state: String;
-        /// Counts of take-overs: another program, or the same one with its configuration read anew.
-        take_overs: TakeOvers;
+        /// Counts of upgrades in place: to another program, or to the same one with a new configuration.
+        take_overs: Upgrades;
     }
 }
 
@@ -133,10 +133,12 @@ figures! {
         publications: u64;
         /// Records that came from the programs.
         records: u64;
-        /// Of these, the records that taught the learner something.
-        taught: u64;
-        /// Records that taught nothing, by the reason.
-        silent: BTreeMap<String, u64>;
+        /// Of these, the records that updated the learner.
+        #[serde(alias = "taught")]
+        updates: u64;
+        /// Records that were rejected, by the reason.
+        #[serde(alias = "silent")]
+        rejected: BTreeMap<String, u64>;
         /// Records that were lost because there was no room.
         dropped: u64;
         /// Time that the learner's thread took for each turn, in seconds: twenty times a second it takes in
@@ -147,7 +149,7 @@ figures! {
         /// Percent of the groups that are steered.
         steer_percent: u32;
         /// Counts of each policy.
-        policies: Vec<TaughtPolicy>;
+        policies: Vec<PolicyStatus>;
         /// The last changes of paths that the learner found, the newest first.
         changes: Vec<ChangeView>;
     }
@@ -156,7 +158,7 @@ figures! {
 figures! {
     /// The choices of a policy.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-    pub TaughtPolicy {
+    pub PolicyStatus {
         /// Name of the policy.
         policy: String;
         /// The algorithm that the others are compared with.
@@ -182,7 +184,7 @@ figures! {
 }
 
 figures! {
-    /// The measures of an algorithm's connections that taught something.
+    /// The measures of an algorithm's connections that updated the learner.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub ShownView {
         /// `treated`, or `control` for connections that are held out.
@@ -229,12 +231,12 @@ figures! {
 }
 
 figures! {
-    /// Take-overs by another program, or by the same one with its configuration read anew.
+    /// Upgrades in place: to another program, or to the same one with a new configuration.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-    pub TakeOvers {
-        /// Take-overs since the start.
+    pub Upgrades {
+        /// Upgrades since the start.
         done: u64;
-        /// Refused take-overs since the start. The daemon went on as before each time.
+        /// Refused upgrades since the start. The daemon went on as before each time.
         refused: u64;
         /// Why the last one was refused, a line each; empty if it was done.
         problems: Vec<String>;

@@ -8,7 +8,7 @@ use tcpilot_show::metrics::{
 };
 
 use crate::figures::{
-    EffectReport, HistogramView, LearningStatus, MeasureView, ShownView, Status, TaughtPolicy,
+    EffectReport, HistogramView, LearningStatus, MeasureView, PolicyStatus, ShownView, Status,
     TrafficView,
 };
 
@@ -190,12 +190,12 @@ fn learner(out: &mut Writer<'_>, l: &LearningStatus) -> fmt::Result {
         ),
         ("learner_explored", "explored", COUNTER, l.explored),
     ])?;
-    let silent = l.silent.iter().map(|(why, count)| (why.as_str(), *count));
-    let records = std::iter::once(("taught", l.taught)).chain(silent);
+    let rejected = l.rejected.iter().map(|(why, count)| (why.as_str(), *count));
+    let records = std::iter::once(("taught", l.updates)).chain(rejected);
     let records = records.map(|(result, count)| (vec![("result", result)], count as f64));
     out.described(
         "learner_records",
-        "Records of connections that taught the learner something, or did not, by the reason",
+        "Records of connections that updated the learner, or were rejected, by the reason",
         COUNTER,
         records,
     )?;
@@ -214,7 +214,7 @@ fn learner(out: &mut Writer<'_>, l: &LearningStatus) -> fmt::Result {
             (labels, algorithm.connections as f64)
         })
     });
-    out.family::<TaughtPolicy>("choices", "algorithms", COUNTER, choices)
+    out.family::<PolicyStatus>("choices", "algorithms", COUNTER, choices)
 }
 
 /// Those ends of a measure's interval that are known.

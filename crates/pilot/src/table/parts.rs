@@ -64,7 +64,7 @@ impl LearningStatus {
         let mut out = format!(
             "learned  from {} of {} records · {} nodes above the paths · {} distributions of {} · exploring has cost \
              as much as {:.1} connections\n",
-            self.taught,
+            self.updates,
             self.records,
             self.nodes,
             self.choice_dists,

@@ -8,8 +8,8 @@ use tcpilot_abi::Withheld;
 
 use crate::figures::{
     ChangeView, CohortView, DecisionView, DrawnAlgorithm, ExplainedPath, HistogramView,
-    LearningStatus, RescueStatus, ShownView, TakeOvers, TaughtPolicy, TrafficView, TuneView,
-    TuningsStatus,
+    LearningStatus, PolicyStatus, RescueStatus, ShownView, TrafficView, TuneView, TuningsStatus,
+    Upgrades,
 };
 
 fn assert_golden(name: &str, text: &str) {
@@ -185,7 +185,7 @@ fn running() -> Status {
         bpf_ns: 640_000,
         resident_bytes: 9_300_000,
         state: "/var/lib/tcpilot/state.db".to_owned(),
-        take_overs: TakeOvers::default(),
+        take_overs: Upgrades::default(),
         traffic: Some(TrafficView {
             share: Some(0.613),
             steered_bytes: 12_300_000_000,
@@ -381,7 +381,7 @@ pub(crate) fn learning() -> Status {
             choice_dists: 138,
             choice_dists_max: 32768,
             records: 940,
-            taught: 850,
+            updates: 850,
             turns: HistogramView {
                 bounds: vec![0.001, 0.01],
                 counts: vec![147_000, 600, 2],
@@ -389,7 +389,7 @@ pub(crate) fn learning() -> Status {
             },
             explored: 1.73,
             steer_percent: 20,
-            policies: vec![TaughtPolicy {
+            policies: vec![PolicyStatus {
                 policy: "default".to_owned(),
                 default: "cubic".to_owned(),
                 algorithms: vec![
@@ -445,7 +445,7 @@ fn what_the_learner_in_the_daemon_knows_reads_as_its_copies() {
             ],
         ),
     );
-    assert_golden("explain-stranger", &explained(known("group"), Vec::new()));
+    assert_golden("explain-unseen", &explained(known("group"), Vec::new()));
     assert_golden("status-thompson", &status(&learning()));
     assert_golden(
         "report-thompson",

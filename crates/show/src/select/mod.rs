@@ -206,9 +206,9 @@ pub fn help<L: Listed>() -> String {
     format!("Columns, by the names that --columns, --sort and --filter take:\n{lines}")
 }
 
-/// The wishes as the user wrote them.
+/// A query about a list, as the user wrote it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wishes {
+pub struct ListQuery {
     /// Rows to show, see [`Filter`]; a row must pass all filters.
     pub filter: Vec<String>,
     /// Columns to sort by, the most important first; a `-` in front reverses the order.
@@ -219,7 +219,7 @@ pub struct Wishes {
     pub columns: Vec<String>,
 }
 
-/// The wishes, parsed.
+/// The query, parsed.
 pub struct Selection<L: Listed> {
     filters: Vec<Filter<L>>,
     orders: Vec<Order<L>>,
@@ -241,21 +241,21 @@ impl<L: Listed> Default for Selection<L> {
 }
 
 impl<L: Listed> Selection<L> {
-    /// Parses the wishes.
+    /// Parses the query.
     ///
     /// # Errors
-    /// A wish names an unknown column, or a filter is not understood.
-    pub fn new(wishes: &Wishes) -> Result<Selection<L>, Failure> {
-        let columns = wishes.columns.iter().map(|word| Key::named(word.trim()));
+    /// The query names an unknown column, or a filter is not understood.
+    pub fn new(query: &ListQuery) -> Result<Selection<L>, Failure> {
+        let columns = query.columns.iter().map(|word| Key::named(word.trim()));
         Ok(Selection {
-            filters: all(wishes.filter.iter().map(|text| Filter::parse(text)))?,
-            orders: all(wishes.sort.iter().map(|text| Order::parse(text)))?,
-            limit: wishes.limit,
+            filters: all(query.filter.iter().map(|text| Filter::parse(text)))?,
+            orders: all(query.sort.iter().map(|text| Order::parse(text)))?,
+            limit: query.limit,
             columns: all(columns)?,
         })
     }
 
-    /// Whether a wish names one of these columns.
+    /// Whether the query names one of these columns.
     pub fn names(&self, words: &[&str]) -> bool {
         let filters = self.filters.iter().filter_map(Filter::key);
         let orders = self.orders.iter().map(|order| &order.key);

@@ -94,9 +94,9 @@ fn words(list: &[&str]) -> Vec<String> {
     list.iter().map(|&word| word.to_owned()).collect()
 }
 
-fn selected(wishes: Wishes) -> Vec<String> {
+fn selected(query: ListQuery) -> Vec<String> {
     let mut lines = lines();
-    Selection::new(&wishes).unwrap().apply(&mut lines);
+    Selection::new(&query).unwrap().apply(&mut lines);
     let names = |ways: &[Way]| {
         ways.iter()
             .map(|way| way.name.clone())
@@ -111,17 +111,17 @@ fn selected(wishes: Wishes) -> Vec<String> {
 
 fn filtered(filter: &str) -> Vec<String> {
     let filter = words(&[filter]);
-    selected(Wishes {
+    selected(ListQuery {
         filter,
-        ..Wishes::default()
+        ..ListQuery::default()
     })
 }
 
 fn sorted(sort: &[&str]) -> Vec<String> {
     let sort = words(sort);
-    selected(Wishes {
+    selected(ListQuery {
         sort,
-        ..Wishes::default()
+        ..ListQuery::default()
     })
 }
 
@@ -176,9 +176,9 @@ fn a_list_matches_by_one_of_its_entries_and_a_text_anywhere() {
     assert_eq!(filtered("2001:DB8"), [THIRD]);
     let both = words(&["10.0", "rtt_us>1ms"]);
     assert_eq!(
-        selected(Wishes {
+        selected(ListQuery {
             filter: both,
-            ..Wishes::default()
+            ..ListQuery::default()
         }),
         [FIRST]
     );
@@ -210,10 +210,10 @@ fn a_limit_counts_items() {
     let limit = Some(1);
     let sort = words(&["remote"]);
     assert_eq!(
-        selected(Wishes {
+        selected(ListQuery {
             limit,
             sort,
-            ..Wishes::default()
+            ..ListQuery::default()
         }),
         [SECOND]
     );
@@ -222,34 +222,34 @@ fn a_limit_counts_items() {
 #[test]
 fn an_unknown_column_is_refused_with_those_that_there_are() {
     let known = "there are line, remote, rtt_us, loss, tags, way, rate, way.rtt_us";
-    let wishes = [
-        Wishes {
+    let queries = [
+        ListQuery {
             sort: words(&["-rtt"]),
-            ..Wishes::default()
+            ..ListQuery::default()
         },
-        Wishes {
+        ListQuery {
             columns: words(&["rtt"]),
-            ..Wishes::default()
+            ..ListQuery::default()
         },
-        Wishes {
+        ListQuery {
             filter: words(&["rtt=1"]),
-            ..Wishes::default()
+            ..ListQuery::default()
         },
     ];
-    for wishes in wishes {
-        let failure = Selection::<Line>::new(&wishes).err().unwrap();
+    for query in queries {
+        let failure = Selection::<Line>::new(&query).err().unwrap();
         assert_eq!(failure.kind, Kind::Usage);
         assert_eq!(
             failure.to_string(),
             format!("there is no column `rtt`; {known}"),
-            "{wishes:?}"
+            "{query:?}"
         );
     }
-    let wishes = Wishes {
+    let query = ListQuery {
         filter: words(&["rtt_us>soon"]),
-        ..Wishes::default()
+        ..ListQuery::default()
     };
-    let failure = Selection::<Line>::new(&wishes).err().unwrap();
+    let failure = Selection::<Line>::new(&query).err().unwrap();
     assert_eq!(
         failure.to_string(),
         "`soon` in the filter `rtt_us>soon` is no number; write a number, alone or with us, ms, s"
@@ -258,7 +258,7 @@ fn an_unknown_column_is_refused_with_those_that_there_are() {
 
 #[test]
 fn a_table_has_the_usual_columns_or_those_that_are_named() {
-    let usual = Selection::new(&Wishes::default()).unwrap();
+    let usual = Selection::new(&ListQuery::default()).unwrap();
     let text = usual.table(&lines()[..1], |_| true, &["tags"]);
     assert_eq!(
         text,
@@ -267,9 +267,9 @@ fn a_table_has_the_usual_columns_or_those_that_are_named() {
          to 10.0.0.10:80  fast  ssh,nginx  10.0 Mbit/s\n"
     );
     let columns = words(&["way.rtt_us", "rtt_us", "way", "tags"]);
-    let named = Selection::new(&Wishes {
+    let named = Selection::new(&ListQuery {
         columns,
-        ..Wishes::default()
+        ..ListQuery::default()
     })
     .unwrap();
     assert_eq!(
@@ -282,25 +282,25 @@ fn a_table_has_the_usual_columns_or_those_that_are_named() {
 
 #[test]
 fn it_says_whether_a_column_is_named() {
-    let names = |wishes: &Wishes| {
-        Selection::<Line>::new(wishes)
+    let names = |query: &ListQuery| {
+        Selection::<Line>::new(query)
             .unwrap()
             .names(&["tags", "loss"])
     };
-    assert!(!names(&Wishes {
+    assert!(!names(&ListQuery {
         sort: words(&["rtt_us"]),
-        ..Wishes::default()
+        ..ListQuery::default()
     }));
-    assert!(names(&Wishes {
+    assert!(names(&ListQuery {
         sort: words(&["-tags"]),
-        ..Wishes::default()
+        ..ListQuery::default()
     }));
-    assert!(names(&Wishes {
+    assert!(names(&ListQuery {
         filter: words(&["loss>1%"]),
-        ..Wishes::default()
+        ..ListQuery::default()
     }));
-    assert!(names(&Wishes {
+    assert!(names(&ListQuery {
         columns: words(&["line", "tags"]),
-        ..Wishes::default()
+        ..ListQuery::default()
     }));
 }

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, ValueEnum};
 use tcpilot_abi::{TP_CLASSIFIER_P4AIR, TP_CLASSIFIER_TCPILOT};
-use tcpilot_show::{args::WishArgs, metrics::listen_address};
+use tcpilot_show::{args::QueryArgs, metrics::listen_address};
 
 use crate::link::Group;
 
@@ -135,7 +135,7 @@ pub struct WatchArgs {
     pub quic_model: Option<PathBuf>,
     /// What of the flows is shown.
     #[command(flatten)]
-    pub rows: WishArgs,
+    pub rows: QueryArgs,
     /// Options of `--fair`.
     #[command(flatten)]
     pub fair: FairArgs,

@@ -45,9 +45,9 @@ impl Bayes {
         transfer: &Transfer,
         at_s: f64,
     ) -> Option<Observation> {
-        let outcome = match measures(transfer).worth(&self.settings.reward) {
+        let outcome = match measures(transfer).reward(&self.settings.reward) {
             _ if transfer.vanished => Outcome::TimedOut,
-            Ok(worth) => Outcome::Worth(worth),
+            Ok(reward) => Outcome::Reward(reward),
             Err(_) => return None,
         };
         let features = Features {

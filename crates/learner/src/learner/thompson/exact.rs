@@ -1,4 +1,4 @@
-//! A learner of so many contrasts, a constant: [`super::Thompson`] has one of them.
+//! A learner of so many advantages, a constant: [`super::Thompson`] has one of them.
 
 use super::{Learned, Observation, Outcome, Unusable, publish, view};
 use crate::choice::{Plan, Points, plan};
@@ -8,14 +8,14 @@ use crate::linalg::NotPositive;
 use crate::lineage::{Key, Level, NodeKey};
 use crate::path::{Evidence, Expected, Widths};
 use crate::regression::Regression;
-use crate::reward::Worth;
+use crate::reward::Reward;
 use crate::settings::Settings;
 use crate::tree::{Now, PathId, Tree};
 
 /// After so many samples a path's next one counts half for the regression.
 const PATH_SAMPLES: f64 = 4.0;
 
-/// Standard deviations of paths and samples beyond which a worth is cut off for the regression.
+/// Standard deviations of paths and samples beyond which a reward is cut off for the regression.
 const LEVEL_SD: f64 = 2.0;
 
 /// A sample after clipping.
@@ -26,7 +26,7 @@ struct Sample {
     deviation: f64,
 }
 
-/// A learner of `C` contrasts, so of one arm more.
+/// A learner of `C` advantages, so of one arm more.
 #[derive(Clone, Debug)]
 pub(super) struct Exact<const C: usize> {
     pub settings: Settings,
@@ -142,7 +142,7 @@ impl<const C: usize> Exact<C> {
 
     fn check(&self, seen: &Observation) -> Result<(), Unusable> {
         let numbers = match seen.outcome {
-            Outcome::Worth(worth) => [worth.nats, worth.weight],
+            Outcome::Reward(reward) => [reward.nats, reward.weight],
             Outcome::TimedOut => [0.0, 0.0],
         };
         let features = [
@@ -184,7 +184,7 @@ impl<const C: usize> Exact<C> {
         let expected = self.expected(seen, now.as_ref());
         let known = now.map_or(0.0, |(now, _)| now.evidence.weight);
         let (residual, weight) = match seen.outcome {
-            Outcome::Worth(worth) => (self.residual(id, seen, worth, known), worth.weight),
+            Outcome::Reward(reward) => (self.residual(id, seen, reward, known), reward.weight),
             Outcome::TimedOut => (
                 self.timed_out(id, &expected),
                 self.settings.reward.weight_min,
@@ -252,12 +252,12 @@ impl<const C: usize> Exact<C> {
             .book(plan.allowed, plan.loss, plan.win, choice);
     }
 
-    /// The worth less the part that size and RTT explain.
-    fn residual(&mut self, id: PathId, seen: &Observation, worth: Worth, known: f64) -> f64 {
-        let explained = |regression: &Regression| worth.nats - regression.expected(&seen.features);
+    /// The reward less the part that size and RTT explain.
+    fn residual(&mut self, id: PathId, seen: &Observation, reward: Reward, known: f64) -> f64 {
+        let explained = |regression: &Regression| reward.nats - regression.expected(&seen.features);
         let residual = explained(&self.regression);
         let settings = &self.settings.regression;
-        let weight = worth.weight * self.tree.calm(id) * self.fresh(seen);
+        let weight = reward.weight * self.tree.calm(id) * self.fresh(seen);
         // A path's samples share its baseline: the more there are, the less each says about all paths.
         let weight = weight / (1.0 + known / PATH_SAMPLES);
         let (arm, x) = (seen.arm, &seen.features);
@@ -268,7 +268,7 @@ impl<const C: usize> Exact<C> {
             ..
         } = self.tree.widths();
         let most = LEVEL_SD * (noise + baseline + swing).sqrt();
-        let nats = self.regression.clipped(x, arm, worth.nats, most);
+        let nats = self.regression.clipped(x, arm, reward.nats, most);
         self.regression
             .observe(x, arm, nats, weight, seen.at_s, settings);
         // The very first sample sets the scale, so it does not deviate from it.
@@ -292,7 +292,7 @@ impl<const C: usize> Exact<C> {
         })
     }
 
-    /// A time-out counts as the usual worth of the path's arm, less the cost of a time-out.
+    /// A time-out counts as the usual reward of the path's arm, less the cost of a time-out.
     fn timed_out(&self, id: PathId, expected: &Expected) -> f64 {
         expected.mean - self.tree.group(id).time_outs.cost(&self.settings.reward)
     }

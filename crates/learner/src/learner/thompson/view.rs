@@ -148,7 +148,7 @@ impl<const C: usize> Exact<C> {
         last.map(|alarm| alarm.at_s)
     }
 
-    /// Precisions of all contrasts by their origin. Knowledge from higher nodes has passed more
+    /// Precisions of all advantages by their origin. Knowledge from higher nodes has passed more
     /// spreads, and each spread takes the same part of everything that passes it.
     fn parts(
         &mut self,
@@ -216,10 +216,10 @@ fn costs<const C: usize>(belief: &Belief<C>) -> Vec<u64> {
 
 fn estimates<const C: usize>(belief: &Belief<C>, parts: &Parts<C>) -> Vec<Estimate> {
     (0..C)
-        .map(|contrast| {
-            let (mean, sd) = (belief.mean[contrast], belief.variance(contrast).sqrt());
+        .map(|advantage| {
+            let (mean, sd) = (belief.mean[advantage], belief.variance(advantage).sqrt());
             let most = (0..parts.len())
-                .max_by(|a, b| parts[*a][contrast].total_cmp(&parts[*b][contrast]))
+                .max_by(|a, b| parts[*a][advantage].total_cmp(&parts[*b][advantage]))
                 .unwrap_or(parts.len() - 1);
             Estimate {
                 mean,

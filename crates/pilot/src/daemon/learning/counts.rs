@@ -2,7 +2,7 @@
 //!
 //! Knowledge reaches the next program through the state file, but counts are in no file. The counts of the
 //! BPF programs are in a map that the next program inherits, so they go on. The counts of the learners go on
-//! by way of this module.
+//! by way of this module. Their JSON keeps its former names, for programs of other versions.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -10,17 +10,18 @@ use serde::{Deserialize, Serialize};
 use tcpilot_learner::{Level, NodeKey, learner::Alarm, lineage::Key};
 
 use super::{
-    origin::{OfRoom, Origin},
-    room::Room,
+    learners::Learners,
+    origin::{Origin, SharedCounts},
+    policy_learner::{Drawn, PolicyLearner},
     switches::{Switched, Switches},
-    taught::{Drawn, Taught},
 };
 
 /// The counts of all policies.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Counts {
-    room: OfRoom,
+    #[serde(rename = "room")]
+    shared: SharedCounts,
     domains: Vec<(u32, Origin)>,
     policies: Vec<OfPolicy>,
 }
@@ -30,8 +31,10 @@ pub struct Counts {
 #[serde(default)]
 struct OfPolicy {
     name: String,
-    taught: u64,
-    silent: BTreeMap<Cow<'static, str>, u64>,
+    #[serde(rename = "taught")]
+    updates: u64,
+    #[serde(rename = "silent")]
+    rejected: BTreeMap<Cow<'static, str>, u64>,
     drawn: Vec<(String, Drawn)>,
     switched: Vec<(Named, Switched)>,
     alarms: Vec<(Named, f64)>,
@@ -72,10 +75,10 @@ impl Named {
     }
 }
 
-impl Room {
+impl Learners {
     /// The counts of former programs and of this one.
-    pub fn counted(&self) -> OfRoom {
-        OfRoom {
+    pub fn counted(&self) -> SharedCounts {
+        SharedCounts {
             records: self.before.records + self.records,
             dropped: self.before.dropped + self.dropped,
             publications: self.before.publications + self.publications,
@@ -85,41 +88,41 @@ impl Room {
     /// All counts so far.
     pub fn counts(&self) -> Counts {
         Counts {
-            room: self.counted(),
+            shared: self.counted(),
             domains: self
                 .domains
                 .iter()
                 .map(|(of, (origin, _))| (*of, *origin))
                 .collect(),
-            policies: self.taught.iter().map(OfPolicy::new).collect(),
+            policies: self.policies.iter().map(OfPolicy::new).collect(),
         }
     }
 
     /// Continues from a former program's counts. Skips policies and algorithms that no longer exist.
     pub fn go_on(&mut self, counts: Counts) {
-        self.before = counts.room;
+        self.before = counts.shared;
         let domains = counts.domains.into_iter();
         self.domains
             .extend(domains.map(|(of, origin)| (of, (origin, 0))));
         for of in counts.policies {
-            let is_it = |taught: &&mut Taught| taught.lesson.name == of.name;
-            if let Some(taught) = self.taught.iter_mut().find(is_it) {
-                of.add_to(taught);
+            let is_it = |policy: &&mut PolicyLearner| policy.settings.name == of.name;
+            if let Some(policy) = self.policies.iter_mut().find(is_it) {
+                of.add_to(policy);
             }
         }
     }
 }
 
 impl OfPolicy {
-    fn new(taught: &Taught) -> OfPolicy {
-        let names = taught.lesson.arms.names().iter().cloned();
-        let switched = taught.switches.all();
-        let alarms = taught.learner.alarms();
+    fn new(policy: &PolicyLearner) -> OfPolicy {
+        let names = policy.settings.arms.names().iter().cloned();
+        let switched = policy.switches.all();
+        let alarms = policy.learner.alarms();
         OfPolicy {
-            name: taught.lesson.name.clone(),
-            taught: taught.taught,
-            silent: taught.silent.clone(),
-            drawn: names.zip(taught.drawn.iter().copied()).collect(),
+            name: policy.settings.name.clone(),
+            updates: policy.updates,
+            rejected: policy.rejected.clone(),
+            drawn: names.zip(policy.drawn.iter().copied()).collect(),
             switched: switched.map(|(path, of)| (Named::new(path), *of)).collect(),
             alarms: alarms
                 .map(|alarm| (Named::new(&alarm.key), alarm.at_s))
@@ -127,31 +130,31 @@ impl OfPolicy {
         }
     }
 
-    fn add_to(self, taught: &mut Taught) {
-        taught.taught += self.taught;
-        for (why, count) in self.silent {
-            *taught.silent.entry(why).or_default() += count;
+    fn add_to(self, policy: &mut PolicyLearner) {
+        policy.updates += self.updates;
+        for (why, count) in self.rejected {
+            *policy.rejected.entry(why).or_default() += count;
         }
         for (name, before) in self.drawn {
-            let number = taught
-                .lesson
+            let number = policy
+                .settings
                 .arms
                 .names()
                 .iter()
                 .position(|known| *known == name);
-            if let Some(drawn) = number.and_then(|number| taught.drawn.get_mut(number)) {
+            if let Some(drawn) = number.and_then(|number| policy.drawn.get_mut(number)) {
                 drawn.connections += before.connections;
                 drawn.probability += before.probability;
             }
         }
         let switched = self.switched.into_iter();
-        taught.switches =
+        policy.switches =
             Switches::of_all(switched.filter_map(|(path, of)| Some((path.node()?, of))));
         let mut alarms = self.alarms.iter().filter_map(|(named, at_s)| {
             let key = named.node()?;
             Some(Alarm { key, at_s: *at_s })
         });
-        taught.learner.remember_alarms(&mut alarms);
+        policy.learner.remember_alarms(&mut alarms);
     }
 }
 

@@ -1,10 +1,10 @@
-//! Counts that go from one daemon's room to another's.
+//! Counts that go from one daemon's learners to another's.
 
 use tcpilot_abi::{TP_RECORD_RESCUED, TP_RECORD_SAMPLE, tp_record};
 
 use super::*;
-use crate::daemon::learning::room::tests::{lesson, record, room_of, teach};
-use crate::figures::{LearningStatus, TaughtPolicy};
+use crate::daemon::learning::learners::tests::{learners_of, record, settings, update};
+use crate::figures::{LearningStatus, PolicyStatus};
 
 /// The counts as the next program receives them.
 fn told(counts: &Counts) -> Counts {
@@ -13,24 +13,24 @@ fn told(counts: &Counts) -> Counts {
     serde_json::from_value(value).unwrap()
 }
 
-/// A room with two paths that taught, a rescue, and a record that teaches nothing.
-fn busy() -> Room {
-    let (mut room, _) = room_of(lesson(100), &[]);
-    teach(&mut room, &["198.51.100.7", "2001:db8:1:2::3"], 10);
-    room.take(&tp_record {
+/// Learners with two paths that were updated, a rescue, and a record that is rejected.
+fn busy() -> Learners {
+    let (mut learners, _) = learners_of(settings(100), &[]);
+    update(&mut learners, &["198.51.100.7", "2001:db8:1:2::3"], 10);
+    learners.take(&tp_record {
         flags: (TP_RECORD_SAMPLE | TP_RECORD_RESCUED) as u8,
         ..record("2001:db8:1:2::3", 0, 250)
     });
-    room.take(&tp_record {
+    learners.take(&tp_record {
         bytes_acked: 100,
         ..record("198.51.100.7", 0, 250)
     });
-    room.dropped = 3;
-    room
+    learners.dropped = 3;
+    learners
 }
 
 /// The policies without histograms, which begin anew as after a restart. Prometheus copes with that.
-fn counted(status: &LearningStatus) -> Vec<TaughtPolicy> {
+fn counted(status: &LearningStatus) -> Vec<PolicyStatus> {
     let mut policies = status.policies.clone();
     let algorithms = policies.iter_mut().flat_map(|p| &mut p.algorithms);
     algorithms.for_each(|algorithm| algorithm.shown.clear());
@@ -42,33 +42,33 @@ fn another_room_goes_on_counting_where_the_first_one_ended() {
     let mut first = busy();
     let before = first.status();
     assert!(before.records == 22 && before.dropped == 3 && before.publications > 0);
-    let (mut next, _) = room_of(lesson(100), &[]);
+    let (mut next, _) = learners_of(settings(100), &[]);
     next.go_on(told(&first.counts()));
     let after = next.status();
     assert_eq!(
         (
             after.records,
             after.dropped,
-            after.taught,
-            &after.silent,
+            after.updates,
+            &after.rejected,
             counted(&after)
         ),
         (
             before.records,
             before.dropped,
-            before.taught,
-            &before.silent,
+            before.updates,
+            &before.rejected,
             counted(&before)
         )
     );
     assert_eq!(next.counts().policies, first.counts().policies);
     assert_eq!(next.records, 0, "they ask for no distribution");
 
-    teach(&mut next, &["198.51.100.7"], 4);
+    update(&mut next, &["198.51.100.7"], 4);
     let later = next.status();
     assert_eq!(
-        (later.records, later.taught),
-        (before.records + 4, before.taught + 4)
+        (later.records, later.updates),
+        (before.records + 4, before.updates + 4)
     );
     assert_eq!(
         later.policies[0]
@@ -84,10 +84,10 @@ fn another_room_goes_on_counting_where_the_first_one_ended() {
 }
 
 #[test]
-fn a_rescue_is_shown_with_its_path_after_a_take_over_too() {
-    let (mut next, _) = room_of(lesson(100), &[]);
+fn a_rescue_is_shown_with_its_path_after_an_upgrade() {
+    let (mut next, _) = learners_of(settings(100), &[]);
     next.go_on(told(&busy().counts()));
-    teach(&mut next, &["2001:db8:1:2::3"], 2);
+    update(&mut next, &["2001:db8:1:2::3"], 2);
     let prefix = tcpilot_core::Prefix::around("2001:db8:1:2::3".parse().unwrap(), 128);
     assert_eq!(
         next.explain(&prefix, &tcpilot_kernel::Live::default())[0]
@@ -100,16 +100,16 @@ fn a_rescue_is_shown_with_its_path_after_a_take_over_too() {
 #[test]
 fn what_was_counted_of_a_policy_or_an_algorithm_that_is_no_more_is_left() {
     let counts = told(&busy().counts());
-    let mut other = lesson(100);
+    let mut other = settings(100);
     other.name = "other".to_owned();
-    let (mut next, _) = room_of(other, &[]);
+    let (mut next, _) = learners_of(other, &[]);
     next.go_on(counts.clone());
     let status = next.status();
-    assert_eq!((status.records, status.taught), (22, 0));
+    assert_eq!((status.records, status.updates), (22, 0));
 
     let mut gone = counts;
     gone.policies[0].drawn[1].0 = "vegas".to_owned();
-    let (mut next, _) = room_of(lesson(100), &[]);
+    let (mut next, _) = learners_of(settings(100), &[]);
     next.go_on(gone.clone());
     let algorithms = &next.status().policies[0].algorithms;
     assert_eq!(
@@ -120,7 +120,7 @@ fn what_was_counted_of_a_policy_or_an_algorithm_that_is_no_more_is_left() {
 }
 
 #[test]
-fn a_change_that_was_found_is_told_of_after_a_take_over_too() {
+fn a_change_that_was_found_is_told_of_after_an_upgrade() {
     let mut counts = busy().counts();
     let node = tcpilot_learner::NodeKey {
         level: Level::Group,
@@ -133,7 +133,7 @@ fn a_change_that_was_found_is_told_of_after_a_take_over_too() {
     };
     assert_eq!(Named::new(&node).node(), Some(node));
     counts.policies[0].alarms = vec![(Named::new(&node), 1e9)];
-    let (mut next, _) = room_of(lesson(100), &[]);
+    let (mut next, _) = learners_of(settings(100), &[]);
     next.go_on(told(&counts));
     let changes = next.status().changes;
     assert_eq!((changes.len(), changes[0].level.as_str()), (1, "group"));
@@ -143,7 +143,7 @@ fn a_change_that_was_found_is_told_of_after_a_take_over_too() {
 #[test]
 fn of_an_older_program_nothing_is_told_and_all_begins_at_0() {
     let counts: Counts = serde_json::from_str("{}").unwrap();
-    let (mut next, _) = room_of(lesson(100), &[]);
+    let (mut next, _) = learners_of(settings(100), &[]);
     next.go_on(counts);
     assert_eq!(next.status().records, 0);
 }

@@ -251,7 +251,7 @@ impl EpsilonGreedy {
     }
 
     /// Takes up the saved costs of a path, unless the program knows the path already: it goes on after a
-    /// take-over.
+    /// upgrade.
     fn take_up_costs(&mut self, key: &[u8], row: &[u8], now_s: f64) -> bool {
         let saved = serde_json::from_slice::<Saved>(row).ok();
         let (Some(of), Some(saved)) = (key_of(key, self.policy), saved) else {

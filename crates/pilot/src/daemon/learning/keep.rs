@@ -9,9 +9,9 @@ use super::{
     clock::Clock,
     effect::Saved,
     greedy::Greedy,
+    learners::Learners,
     measures::Windows,
-    room::Room,
-    taught::{Lesson, MoveTerms, Taught},
+    policy_learner::{MoveTerms, PolicyLearner, PolicySettings},
 };
 use crate::state::{Knowledge, StateError, Store, is_of_costs};
 
@@ -20,7 +20,7 @@ const PAGE: usize = 4096;
 
 /// Learners with the saved knowledge.
 pub struct Restored {
-    pub(super) taught: Vec<Taught>,
+    pub(super) policies: Vec<PolicyLearner>,
     pub(super) clock: Clock,
     pub(super) effect: Saved,
     /// Whether at least one of them begins anew, so that choice distributions of a former daemon mean something else.
@@ -39,26 +39,26 @@ fn defaults(config: &Config, host: Option<&str>) -> Vec<String> {
     all
 }
 
-/// The lesson of each policy's learner. `host` is the default algorithm of the daemon's own namespace.
-pub fn lessons(
+/// The settings of each policy's learner. `host` is the default algorithm of the daemon's own namespace.
+pub fn policy_settings(
     config: &Config,
     abi: &tp_config,
     names: &[String],
     host: Option<&str>,
     greedy: Option<&Greedy>,
-) -> Vec<Lesson> {
+) -> Vec<PolicySettings> {
     let defaults = defaults(config, host);
     let (keys, estimates) = (&config.learner.thompson, &config.learner.estimates);
-    let lesson = |policy: u8| {
+    let settings = |policy: u8| {
         let name = config.policy_name(policy)?;
-        let mut settings = config.learner.settings(config.objective_of(name));
-        settings.memory.paths_max = config.paths_max as usize;
-        Some(Lesson {
+        let mut constants = config.learner.settings(config.objective_of(name));
+        constants.memory.paths_max = config.paths_max as usize;
+        Some(PolicySettings {
             kind: config.learner.common.kind,
             arms: Arms::of_policy(abi, policy, names, &defaults)?,
             name: name.to_owned(),
             policy,
-            settings,
+            constants,
             greedy: greedy.cloned(),
             rescue_cost: f64::from(estimates.rescue_cost_percent) / 100.0,
             windows: Windows {
@@ -73,7 +73,7 @@ pub fn lessons(
             }),
         })
     };
-    (0..TP_MAX_POLICIES as u8).filter_map(lesson).collect()
+    (0..TP_MAX_POLICIES as u8).filter_map(settings).collect()
 }
 
 impl Restored {
@@ -83,52 +83,53 @@ impl Restored {
     /// # Errors
     /// The database cannot be read.
     pub fn read(
-        lessons: Vec<Lesson>,
+        all: Vec<PolicySettings>,
         store: Option<&Store>,
         secrets: AssignmentSecrets,
         now_unix_s: f64,
     ) -> Result<Restored, StateError> {
         let clock = Clock::new(now_unix_s);
         let mut restored = Restored {
-            taught: Vec::new(),
+            policies: Vec::new(),
             clock,
             effect: Saved::read(store)?.with_secrets(secrets),
             is_anew: false,
         };
-        for lesson in lessons {
-            restored.add(lesson, store, now_unix_s as u64)?;
+        for settings in all {
+            restored.add(settings, store, now_unix_s as u64)?;
         }
         Ok(restored)
     }
 
     fn add(
         &mut self,
-        lesson: Lesson,
+        settings: PolicySettings,
         store: Option<&Store>,
         now_unix_s: u64,
     ) -> Result<(), StateError> {
-        let policy = lesson.name.clone();
+        let name = settings.name.clone();
         let store = match store {
-            Some(store) if has_rows(store, &lesson, now_unix_s)? => Some(store),
+            Some(store) if has_rows(store, &settings, now_unix_s)? => Some(store),
             _ => None,
         };
         // Costs stay in the file while another learner works.
-        let has_costs = lesson.greedy.is_some();
+        let has_costs = settings.greedy.is_some();
         let rows = |each: &mut dyn FnMut(&[u8], &[u8])| match store {
-            Some(store) => store.for_each_row(&policy, |key, row| {
+            Some(store) => store.for_each_row(&name, |key, row| {
                 if has_costs || !is_of_costs(key) {
                     each(key, row);
                 }
             }),
             None => Ok(()),
         };
-        let Some((mut taught, read)) = Taught::restore(lesson, self.clock.now_s(), rows)? else {
+        let Some((mut policy, read)) = PolicyLearner::restore(settings, self.clock.now_s(), rows)?
+        else {
             return Ok(());
         };
-        self.is_anew |= taught.is_unsaved;
+        self.is_anew |= policy.is_unsaved;
         if read.outdated > 0 {
             tracing::info!(
-                "{} rows of policy {policy} are for round trips that were told apart below 1 ms; those are \
+                "{} rows of policy {name} are for round trips that were told apart below 1 ms; those are \
                  one class now, which begins anew",
                 read.outdated
             );
@@ -136,42 +137,47 @@ impl Restored {
         if read.damaged > 0 {
             let (damaged, rest) = (read.damaged, read.taken_up);
             tracing::warn!(
-                "{damaged} rows of what was learned for policy {policy} were damaged and are forgotten; \
+                "{damaged} rows of what was learned for policy {name} were damaged and are forgotten; \
                  {rest} were taken up"
             );
         } else if read.taken_up > 0 {
             let (rows, too_old) = (read.taken_up, read.too_old);
-            tracing::info!(policy, rows, too_old, "took up what was learned before");
+            tracing::info!(
+                policy = name,
+                rows,
+                too_old,
+                "took up what was learned before"
+            );
         }
         if let Some(store) = store {
-            taught.read_measures(store)?;
+            policy.read_measures(store)?;
         }
-        self.taught.push(taught);
+        self.policies.push(policy);
         Ok(())
     }
 }
 
 /// Whether there are saved rows of a policy, and they compare the same algorithms with the same default. Other
 /// rows mean nothing here.
-fn has_rows(store: &Store, lesson: &Lesson, now_unix_s: u64) -> Result<bool, StateError> {
-    let Some(arms) = store.known_arms(&lesson.name)? else {
-        match paths_of_costs(store, &lesson.name, now_unix_s)? {
+fn has_rows(store: &Store, settings: &PolicySettings, now_unix_s: u64) -> Result<bool, StateError> {
+    let Some(arms) = store.known_arms(&settings.name)? else {
+        match paths_of_costs(store, &settings.name, now_unix_s)? {
             0 => {}
             paths => tracing::info!(
                 "what an older version's epsilon-greedy learned for policy {} (paths: {paths}) is not taken up: \
                  learning begins anew",
-                lesson.name
+                settings.name
             ),
         }
         return Ok(false);
     };
-    let is_same = arms == lesson.arms.names();
+    let is_same = arms == settings.arms.names();
     if !is_same {
         tracing::warn!(
             "what was learned for policy {} compares {}, and now {} are to be compared: learning begins anew",
-            lesson.name,
+            settings.name,
             arms.join(", "),
-            lesson.arms.names().join(", ")
+            settings.arms.names().join(", ")
         );
     }
     Ok(is_same)
@@ -187,16 +193,16 @@ fn paths_of_costs(store: &Store, policy: &str, now_unix_s: u64) -> Result<usize,
     Ok(learned.count())
 }
 
-impl Room {
+impl Learners {
     /// The knowledge to save: all, or that which changed since the last call. If there is much, this is a
     /// part of it: call again for the rest.
     pub fn unsaved(&mut self, all: bool) -> Vec<Knowledge> {
-        let taught = self
-            .taught
+        let policies = self
+            .policies
             .iter_mut()
-            .flat_map(|taught| taught.unsaved(all));
+            .flat_map(|policy| policy.unsaved(all));
         let effect = self.effect.iter_mut().map(|effect| effect.unsaved(all));
-        taught.chain(effect).collect()
+        policies.chain(effect).collect()
     }
 
     /// Forgets everything; returns the number of paths.
@@ -208,16 +214,16 @@ impl Room {
         let now_s = self.clock.now_s();
         let mut paths = 0;
         if let Some(greedy) = self
-            .taught
+            .policies
             .iter()
-            .find_map(|taught| taught.lesson.greedy.as_ref())
+            .find_map(|policy| policy.settings.greedy.as_ref())
         {
             greedy.memory.clear();
         }
-        for taught in &mut self.taught {
-            paths += taught.learner.path_count();
-            if let Some(anew) = Taught::anew(taught.lesson.clone(), now_s) {
-                *taught = anew;
+        for policy in &mut self.policies {
+            paths += policy.learner.path_count();
+            if let Some(anew) = PolicyLearner::anew(policy.settings.clone(), now_s) {
+                *policy = anew;
             }
         }
         paths.try_into().unwrap_or(u32::MAX)
@@ -230,18 +236,18 @@ fn measures_of(policy: &str) -> String {
     format!("/measures/{policy}")
 }
 
-impl Taught {
+impl PolicyLearner {
     /// The rows of the learner, and the measures of the paths among them.
     fn unsaved(&mut self, all: bool) -> [Knowledge; 2] {
         let is_all = all || std::mem::take(&mut self.is_unsaved);
         let of = |policy: String| Knowledge {
             policy,
-            arms: self.lesson.arms.names().to_vec(),
+            arms: self.settings.arms.names().to_vec(),
             is_all,
             ..Knowledge::default()
         };
-        let mut knowledge = of(self.lesson.name.clone());
-        let mut measures = of(measures_of(&self.lesson.name));
+        let mut knowledge = of(self.settings.name.clone());
+        let mut measures = of(measures_of(&self.settings.name));
         if is_all {
             self.learner.begin_anew();
         }
@@ -264,8 +270,8 @@ impl Taught {
 
     /// Takes up the saved measures of the paths, if they are of the same algorithms.
     fn read_measures(&mut self, store: &Store) -> Result<(), StateError> {
-        let name = measures_of(&self.lesson.name);
-        if store.known_arms(&name)?.as_deref() != Some(self.lesson.arms.names()) {
+        let name = measures_of(&self.settings.name);
+        if store.known_arms(&name)?.as_deref() != Some(self.settings.arms.names()) {
             return Ok(());
         }
         let mut damaged = 0;
@@ -273,7 +279,7 @@ impl Taught {
             damaged += u64::from(!self.measures.put(key, row));
         })?;
         if damaged > 0 {
-            let policy = &self.lesson.name;
+            let policy = &self.settings.name;
             tracing::warn!(
                 "{damaged} measures of paths of policy {policy} were damaged and begin anew"
             );
@@ -301,22 +307,22 @@ mod tests {
                     leave_alone = true";
         let config = Config::from_toml(text, "").unwrap();
         let names = ["cubic", "bbr"].map(str::to_owned);
-        let lessons = lessons(&config, &config.to_abi(&names), &names, Some("cubic"), None);
-        let told = |lesson: &Lesson| {
+        let all = policy_settings(&config, &config.to_abi(&names), &names, Some("cubic"), None);
+        let told = |settings: &PolicySettings| {
             (
-                lesson.name.clone(),
-                lesson.arms.names().join(" "),
-                lesson.settings.reward.beta,
+                settings.name.clone(),
+                settings.arms.names().join(" "),
+                settings.constants.reward.beta,
             )
         };
-        let told: Vec<_> = lessons.iter().map(told).collect();
+        let told: Vec<_> = all.iter().map(told).collect();
         let default = ("default".to_owned(), "cubic bbr".to_owned(), 0.1);
         assert_eq!(told, [default, ("a".to_owned(), "bbr".to_owned(), 0.5)]);
         assert_eq!(
-            (lessons[0].rescue_cost, lessons[0].settings.memory.paths_max),
+            (all[0].rescue_cost, all[0].constants.memory.paths_max),
             (0.07, 16384)
         );
-        assert!(lessons.iter().all(|lesson| lesson.moves.is_none()));
+        assert!(all.iter().all(|settings| settings.moves.is_none()));
     }
 
     #[test]
@@ -327,7 +333,7 @@ mod tests {
             );
             let config = Config::from_toml(&text, "").unwrap();
             let names = ["cubic", "bbr"].map(str::to_owned);
-            lessons(&config, &config.to_abi(&names), &names, Some("cubic"), None)[0].moves
+            policy_settings(&config, &config.to_abi(&names), &names, Some("cubic"), None)[0].moves
         };
         let terms = moves("").unwrap();
         assert!((terms.gain - 1.1f64.ln()).abs() < 1e-12, "{terms:?}");

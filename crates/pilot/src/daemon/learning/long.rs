@@ -1,4 +1,4 @@
-//! Remembers the sums in the last record of each live connection, so that each byte teaches only once.
+//! Remembers the sums in the last record of each live connection, so that each byte counts only once.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use tcpilot_abi::{
 use super::translate::{Totals, has};
 
 /// The most connections to remember; long and busy ones are few. A host with more of them forgets some, and
-/// their next record teaches nothing.
+/// their next record is rejected.
 const MOST: usize = 65536;
 
 /// The records of a connection before the present one.
@@ -89,7 +89,7 @@ impl Long {
 
     fn keep(&mut self, record: &tp_record, before: Option<Kept>) {
         if before.is_none() && self.told.len() >= MOST {
-            self.forget_silent(record.at_ns);
+            self.forget_inactive(record.at_ns);
         }
         let before = before.unwrap_or(Kept {
             totals: Totals::of(record),
@@ -124,8 +124,8 @@ impl Long {
         })
     }
 
-    /// Forgets the half that has been silent for longest. The ends of some of them may have been dropped.
-    fn forget_silent(&mut self, now_ns: u64) {
+    /// Forgets the half that has sent no record for longest. The ends of some of them may have been dropped.
+    fn forget_inactive(&mut self, now_ns: u64) {
         let mut times: Vec<u64> = self.told.values().map(|kept| kept.totals.at_ns).collect();
         let (_, &mut median, _) = times.select_nth_unstable(MOST / 2);
         self.told.retain(|_, kept| kept.totals.at_ns > median);

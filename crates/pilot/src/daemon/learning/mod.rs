@@ -14,15 +14,15 @@ mod effect;
 mod greedy;
 mod histogram;
 mod keep;
+mod learners;
 mod liveness;
 mod long;
 mod measures;
 mod moves;
 mod origin;
-mod room;
+mod policy_learner;
 mod sampling;
 mod switches;
-mod taught;
 mod translate;
 mod views;
 
@@ -42,10 +42,10 @@ use tcpilot_kernel::{ConnStarts, Ends, Heartbeat, Live, Records, Sampler};
 pub use counts::Counts;
 pub use effect::secrets;
 pub use greedy::Greedy;
-pub use keep::{Restored, lessons};
+pub use keep::{Restored, policy_settings};
+use learners::Learners;
 use liveness::Liveness;
-use room::Room;
-use sampling::Wishes;
+use sampling::MoveRequests;
 pub use views::{Netns, Seen};
 
 use crate::{
@@ -76,9 +76,9 @@ const PAGE: usize = 4096;
 pub const LONGEST_TRIAL_S: u64 = 31 * 24 * 3600;
 
 /// A question to the thread.
-type Question = Box<dyn FnOnce(&mut Room) + Send>;
+type Question = Box<dyn FnOnce(&mut Learners) + Send>;
 
-/// The learner for the daemon's first thread: the room until its thread begins, then a way to ask it.
+/// The learners for the daemon's first thread: themselves until their thread begins, then a way to ask it.
 pub struct Learning {
     state: State,
     /// Whether the next save has to write everything.
@@ -100,7 +100,7 @@ enum State {
 
 /// Everything that moves to the thread.
 struct Worker {
-    room: Room,
+    learners: Learners,
     records: Records,
     heartbeat: Heartbeat,
     batch: Vec<tp_record>,
@@ -113,7 +113,7 @@ struct Worker {
     /// begun.
     sampler: Option<(Sampler, Duration)>,
     /// The channel to the sampler's thread, once that has begun.
-    wishes: Option<Wishes>,
+    requests: Option<MoveRequests>,
     liveness: Arc<Liveness>,
 }
 
@@ -121,7 +121,7 @@ impl Learning {
     /// Makes everything but the thread. It writes choice distributions, so the first connection finds the earlier
     /// knowledge.
     fn new(
-        room: Room,
+        learners: Learners,
         records: Records,
         heartbeat: Heartbeat,
         sampler: Option<(Sampler, Duration)>,
@@ -130,7 +130,7 @@ impl Learning {
         let liveness = Arc::new(Liveness::new());
         let mut worker = Worker {
             liveness: Arc::clone(&liveness),
-            room,
+            learners,
             records,
             heartbeat,
             batch: Vec::new(),
@@ -138,7 +138,7 @@ impl Learning {
             is_filling: true,
             published: 0,
             sampler,
-            wishes: None,
+            requests: None,
         };
         worker.publish();
         worker.renew_heartbeat();
@@ -174,9 +174,9 @@ impl Learning {
             return Ok(());
         };
         let mut worker = worker.into_inner();
-        worker.room.ticks_per_s = ticks_per_s;
+        worker.learners.ticks_per_s = ticks_per_s;
         if let Some((sampler, every)) = worker.sampler.take() {
-            worker.wishes = Some(sampling::begin(sampler, every)?);
+            worker.requests = Some(sampling::begin(sampler, every)?);
         }
         let (questions, asked) = channel();
         let builder = std::thread::Builder::new().name("learner".to_owned());
@@ -188,21 +188,21 @@ impl Learning {
         Ok(())
     }
 
-    /// Lets the thread do something with its room; `None` if it does not answer in time. If it has given no
+    /// Lets the thread do something with its learners; `None` if it does not answer in time. If it has given no
     /// heartbeat for too long, this does not wait at all.
     fn ask<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&mut Room) -> T + Send + 'static,
+        question: impl FnOnce(&mut Learners) -> T + Send + 'static,
     ) -> Option<T> {
         match &self.state {
-            State::Waits(worker) => Some(question(&mut worker.borrow_mut().room)),
+            State::Waits(worker) => Some(question(&mut worker.borrow_mut().learners)),
             State::Ended => None,
             State::Works { .. } if !self.liveness.are_valid() => None,
             State::Works { questions, .. } => {
                 let (answer, answered) = sync_channel(1);
-                let question: Question = Box::new(move |room| {
+                let question: Question = Box::new(move |learners| {
                     // The asker may have given up. The channel has room for one answer, so this never blocks.
-                    let _ = answer.try_send(question(room));
+                    let _ = answer.try_send(question(learners));
                 });
                 questions.send(question).ok()?;
                 answered.recv_timeout(PATIENCE).ok()
@@ -220,7 +220,7 @@ impl Learning {
         while let Some(at) = from {
             let live = Arc::clone(&live);
             let (page, next) = self
-                .ask(move |room| room.page(at, PAGE, &live))
+                .ask(move |learners| learners.page(at, PAGE, &live))
                 .ok_or_else(|| io::Error::other("the learner does not answer; ask again"))?;
             page.into_iter().for_each(&mut each);
             from = next;
@@ -232,7 +232,7 @@ impl Learning {
     /// choose for a new address there.
     pub fn explain(&self, remote: tcpilot_core::Prefix) -> Vec<Seen> {
         let live = self.live();
-        self.ask(move |room| room.explain(&remote, &live))
+        self.ask(move |learners| learners.explain(&remote, &live))
             .unwrap_or_default()
     }
 
@@ -246,24 +246,25 @@ impl Learning {
 
     /// The learner's part of `status`.
     pub fn status(&self) -> Option<LearningStatus> {
-        self.ask(|room| room.status())
+        self.ask(|learners| learners.status())
     }
 
     /// The report on whether steering helps; `None` in a dry run.
     pub fn effect(&self) -> Option<EffectReport> {
-        self.ask(Room::effect_report).flatten()
+        self.ask(Learners::effect_report).flatten()
     }
 
     /// Compares without pauses for this long. False if the thread does not answer, or nothing is compared.
     pub fn begin_trial(&self, seconds: u64) -> bool {
-        let heard = self.ask(move |room| room.effect.as_mut().map(|e| e.set_trial(seconds)));
+        let heard =
+            self.ask(move |learners| learners.effect.as_mut().map(|e| e.set_trial(seconds)));
         heard.flatten().is_some()
     }
 
     /// Why steering is stopped at this address, if the guard has done so.
     pub fn stopped(&self, remote: tcpilot_core::Prefix) -> Option<String> {
-        let stopped = self.ask(move |room| {
-            let effect = room.effect.as_ref()?;
+        let stopped = self.ask(move |learners| {
+            let effect = learners.effect.as_ref()?;
             effect.stopped(effect.assignment_bucket(&remote))
         });
         stopped.flatten()
@@ -271,12 +272,12 @@ impl Learning {
 
     /// Tells the learner whether a queue of this host is often full.
     pub fn set_full(&self, is_full: Option<bool>) {
-        let _ = self.ask(move |room| room.effect.as_mut().map(|e| e.set_full(is_full)));
+        let _ = self.ask(move |learners| learners.effect.as_mut().map(|e| e.set_full(is_full)));
     }
 
     /// The present problems of the learner, a sentence each.
     pub fn limits(&self) -> Vec<String> {
-        self.ask(|room| room.limits())
+        self.ask(|learners| learners.limits())
             .unwrap_or_else(Learning::hangs)
     }
 
@@ -289,7 +290,7 @@ impl Learning {
     /// thread does not answer: there is nothing to save then.
     pub fn unsaved(&self, all: bool) -> Option<Vec<Knowledge>> {
         let all = all || self.save_all.take();
-        let unsaved = self.ask(move |room| room.unsaved(all));
+        let unsaved = self.ask(move |learners| learners.unsaved(all));
         // An answer that comes too late is lost, and its changes count as saved.
         self.save_all.set(unsaved.is_none());
         unsaved
@@ -300,25 +301,25 @@ impl Learning {
         self.save_all.set(true);
     }
 
-    /// Stops reading records before a take-over, so that the next program learns from them; or goes on.
+    /// Stops reading records before an upgrade, so that the next program learns from them; or goes on.
     pub fn rest(&self, is_resting: bool) {
-        let _ = self.ask(move |room| room.is_resting = is_resting);
+        let _ = self.ask(move |learners| learners.is_resting = is_resting);
     }
 
     /// All counts so far.
     pub fn counts(&self) -> Option<Counts> {
-        self.ask(|room| room.counts())
+        self.ask(|learners| learners.counts())
     }
 
     /// Continues from the counts of a former program.
     pub fn go_on(&self, counts: Counts) {
-        let _ = self.ask(move |room| room.go_on(counts));
+        let _ = self.ask(move |learners| learners.go_on(counts));
     }
 
     /// Forgets everything; returns the number of paths.
     pub fn reset(&self) -> Option<u32> {
         self.save_all.set(true);
-        self.ask(Room::reset)
+        self.ask(Learners::reset)
     }
 }
 
@@ -343,7 +344,7 @@ impl Worker {
                 Ok(question) => {
                     // Records that came before the question are part of the answer.
                     self.take_in();
-                    question(&mut self.room);
+                    question(&mut self.learners);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -361,29 +362,29 @@ impl Worker {
     fn turn(&mut self) {
         let begun = Instant::now();
         self.take_in();
-        if let Some(effect) = &mut self.room.effect {
+        if let Some(effect) = &mut self.learners.effect {
             effect.turn();
         }
         self.publish();
         self.renew_heartbeat();
-        self.room.turns.add(begun.elapsed().as_secs_f64(), 1);
+        self.learners.turns.add(begun.elapsed().as_secs_f64(), 1);
     }
 
     /// Writes the choice distributions that new records ask for, and some of those that can wait.
     fn publish(&mut self) {
-        let records = (self.room.records - self.published) as usize;
-        self.published = self.room.records;
+        let records = (self.learners.records - self.published) as usize;
+        self.published = self.learners.records;
         let others = if self.is_filling {
             DISTS_AT_FIRST
         } else {
             DISTS_PER_TURN
         };
-        let is_done = self.room.publish(others + DISTS_PER_RECORD * records);
+        let is_done = self.learners.publish(others + DISTS_PER_RECORD * records);
         self.is_filling &= !is_done;
     }
 
     fn take_in(&mut self) {
-        if self.room.is_resting {
+        if self.learners.is_resting {
             return;
         }
         let mut batch = std::mem::take(&mut self.batch);
@@ -393,18 +394,21 @@ impl Worker {
         if let Err(error) = result {
             tracing::debug!(%error, "some records could not be read");
         }
-        self.room.dropped = self.records.dropped();
+        self.learners.dropped = self.records.dropped();
         for some in batch.chunks(RECORDS_AT_ONCE) {
-            some.iter().for_each(|record| self.room.take(record));
+            some.iter().for_each(|record| self.learners.take(record));
             if self.renewed.is_some() {
                 self.renew_heartbeat();
             }
         }
         batch.clear();
         self.batch = batch;
-        for wish in self.room.wishes.drain(..) {
+        for request in self.learners.requests.drain(..) {
             // Without the sampler's thread nothing is moved.
-            let _ = self.wishes.as_ref().map(|wishes| wishes.send(wish));
+            let _ = self
+                .requests
+                .as_ref()
+                .map(|requests| requests.send(request));
         }
     }
 
@@ -421,28 +425,28 @@ impl Learning {
     /// Makes the learner from its ends of the kernel's maps, with restored learners of the policies.
     ///
     /// In a dry run nothing is steered, so nothing is held out.
-    pub fn open(ends: Ends, taught: Restored, keys: &Config) -> Learning {
+    pub fn open(ends: Ends, restored: Restored, keys: &Config) -> Learning {
         let mut dists = ends.choice_dists;
         // The choice distributions of a former daemon mean something else. Those of a program go with its costs.
-        if taught.is_anew && keys.learner.common.kind == LearnerKind::THOMPSON {
+        if restored.is_anew && keys.learner.common.kind == LearnerKind::THOMPSON {
             dists.clear();
         }
-        let mut room = Room::new(taught.taught, Box::new(dists), taught.clock);
+        let mut learners = Learners::new(restored.policies, Box::new(dists), restored.clock);
         let estimates = &keys.learner.estimates;
-        room.begin_now(estimates.sample_bytes);
+        learners.begin_now(estimates.sample_bytes);
         if !keys.dry_run {
             let buckets = Box::new(ends.assignment_buckets);
-            room.effect = Some(Effect::open(
+            learners.effect = Some(Effect::open(
                 keys.effect.clone(),
-                taught.effect,
+                restored.effect,
                 buckets,
-                taught.clock,
+                restored.clock,
             ));
         }
         let every = Duration::from_secs(estimates.sample_s.into());
         let sampler = (!every.is_zero()).then_some((ends.sampler, every));
         Learning::new(
-            room,
+            learners,
             ends.records,
             ends.heartbeat,
             sampler,

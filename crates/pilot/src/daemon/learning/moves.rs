@@ -7,11 +7,11 @@
 //! not show whether its path or its algorithm made the difference.
 
 use tcpilot_abi::{TP_CONN_DRY_RUN, TP_RECORD_SAMPLE, tp_record};
-use tcpilot_kernel::Move;
+use tcpilot_kernel::MoveRequest;
 use tcpilot_learner::{Level, MAX_ARMS};
 
 use super::{
-    taught::Taught,
+    policy_learner::PolicyLearner,
     translate::{is_held_out, lineage},
 };
 
@@ -19,29 +19,33 @@ use super::{
 /// lives, so a chance of one in forty per check would move most connections sooner or later.
 const SURE_SD: f64 = 3.0;
 
-impl Taught {
-    /// The move that the connection of this record, which has just taught, should make.
-    pub fn wish(&mut self, record: &tp_record, now_s: f64) -> Option<Move> {
-        let terms = self.lesson.moves?;
+impl PolicyLearner {
+    /// The move that the connection of this record, which has just updated the learner, should make.
+    pub fn move_request(&mut self, record: &tp_record, now_s: f64) -> Option<MoveRequest> {
+        let terms = self.settings.moves?;
         let is_ours = u32::from(record.flags) == TP_RECORD_SAMPLE
             && u32::from(record.conn_flags) & TP_CONN_DRY_RUN == 0
             && !is_held_out(record);
-        let from = self.lesson.arms.of_number(record.arm).filter(|_| is_ours)?;
+        let from = self
+            .settings
+            .arms
+            .of_number(record.arm)
+            .filter(|_| is_ours)?;
         let path = lineage(record).node(Level::Path);
-        if !self.lesson.is_steered(&path) {
+        if !self.settings.is_steered(&path) {
             return None;
         }
         let plan = self.learner.plan_of(&path, now_s)?;
         // The algorithm that most new connections on this path get.
-        let shares = self.lesson.shares(&path, &plan);
+        let shares = self.settings.shares(&path, &plan);
         let to =
             (0..shares.len().min(MAX_ARMS)).max_by(|a, b| shares[*a].total_cmp(&shares[*b]))?;
         let (mean, sd) = self.learner.gain(&path.key, from, to, now_s)?;
         let is_sure = to != from && mean - SURE_SD * sd > terms.gain;
-        is_sure.then(|| Move {
+        is_sure.then(|| MoveRequest {
             cookie: record.cookie,
             from: record.arm,
-            to: self.lesson.arms.number(to),
+            to: self.settings.arms.number(to),
         })
     }
 }

@@ -14,7 +14,7 @@ pub struct Origin {
 /// Counts that belong to no policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct OfRoom {
+pub struct SharedCounts {
     /// Records that came.
     pub records: u64,
     /// Records for which the ring had no room.

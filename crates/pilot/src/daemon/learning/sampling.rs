@@ -1,4 +1,4 @@
-//! A thread that looks at long connections now and then, so that they teach while they live, and that moves
+//! A thread that looks at long connections now and then, so that they update the learner while they live, and that moves
 //! some of them. It is not the learner's thread, which must not wait: an iterator takes the lock of each
 //! socket, and enters each network namespace.
 
@@ -8,28 +8,28 @@ use std::{
 };
 
 use tcpilot_kernel::clock::processor_time;
-use tcpilot_kernel::{Move, Sampler};
+use tcpilot_kernel::{MoveRequest, Sampler};
 
 /// The interval is at least this many times the processor time of the last look. So looks take at most a
 /// hundredth of a processor with any number of connections and namespaces.
 const REST: u32 = 100;
 
 /// The channel by which the learner's thread asks for moves.
-pub type Wishes = Sender<Move>;
+pub type MoveRequests = Sender<MoveRequest>;
 
 /// Starts the thread, which ends after the channel is dropped. Nobody waits for its end.
 ///
 /// # Errors
 /// The thread cannot be started.
-pub fn begin(sampler: Sampler, every: Duration) -> std::io::Result<Wishes> {
-    let (wishes, wished) = channel();
+pub fn begin(sampler: Sampler, every: Duration) -> std::io::Result<MoveRequests> {
+    let (requests, requested) = channel();
     let builder = std::thread::Builder::new().name("sampler".to_owned());
-    builder.spawn(move || work(every, &wished, |moves| look(&sampler, moves)))?;
-    Ok(wishes)
+    builder.spawn(move || work(every, &requested, |moves| look(&sampler, moves)))?;
+    Ok(requests)
 }
 
 /// Looks once; returns the processor time that it took.
-fn look(sampler: &Sampler, moves: &[Move]) -> Duration {
+fn look(sampler: &Sampler, moves: &[MoveRequest]) -> Duration {
     let begun = processor_time();
     if let Err(error) = sampler.sample(moves) {
         tracing::debug!(%error, "long connections could not be looked at");
@@ -37,15 +37,19 @@ fn look(sampler: &Sampler, moves: &[Move]) -> Duration {
     processor_time().saturating_sub(begun)
 }
 
-fn work(every: Duration, wished: &Receiver<Move>, mut look: impl FnMut(&[Move]) -> Duration) {
+fn work(
+    every: Duration,
+    requested: &Receiver<MoveRequest>,
+    mut look: impl FnMut(&[MoveRequest]) -> Duration,
+) {
     let mut due = Instant::now() + every;
-    let mut moves: Vec<Move> = Vec::new();
+    let mut moves: Vec<MoveRequest> = Vec::new();
     loop {
-        match wished.recv_timeout(due.saturating_duration_since(Instant::now())) {
-            Ok(wish) => {
-                // The later wish for a connection knows more.
-                moves.retain(|known| known.cookie != wish.cookie);
-                moves.push(wish);
+        match requested.recv_timeout(due.saturating_duration_since(Instant::now())) {
+            Ok(request) => {
+                // The later request for a connection knows more.
+                moves.retain(|known| known.cookie != request.cookie);
+                moves.push(request);
             }
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {
@@ -62,8 +66,8 @@ fn work(every: Duration, wished: &Receiver<Move>, mut look: impl FnMut(&[Move]) 
 mod tests {
     use super::*;
 
-    fn wish(cookie: u64, to: u8) -> Move {
-        Move {
+    fn request(cookie: u64, to: u8) -> MoveRequest {
+        MoveRequest {
             cookie,
             from: 0,
             to,
@@ -71,11 +75,17 @@ mod tests {
     }
 
     /// The moves of each of `count` looks, and the time of all looks, if each takes `took` of processor time.
-    fn looks(count: usize, took: Duration, wishes: &[Move]) -> (Vec<Vec<Move>>, Duration) {
-        let (sender, wished) = channel();
-        wishes.iter().for_each(|wish| sender.send(*wish).unwrap());
+    fn looks(
+        count: usize,
+        took: Duration,
+        requests: &[MoveRequest],
+    ) -> (Vec<Vec<MoveRequest>>, Duration) {
+        let (sender, requested) = channel();
+        requests
+            .iter()
+            .for_each(|request| sender.send(*request).unwrap());
         let (mut seen, mut sender, begun) = (Vec::new(), Some(sender), Instant::now());
-        work(Duration::from_millis(5), &wished, |moves| {
+        work(Duration::from_millis(5), &requested, |moves| {
             seen.push(moves.to_vec());
             if seen.len() == count {
                 sender = None;
@@ -86,10 +96,10 @@ mod tests {
     }
 
     #[test]
-    fn each_wish_is_for_one_look_and_the_last_of_a_connection_counts() {
-        let wishes = [wish(7, 1), wish(8, 1), wish(7, 2)];
-        let (seen, _) = looks(3, Duration::ZERO, &wishes);
-        assert_eq!(seen, [vec![wish(8, 1), wish(7, 2)], vec![], vec![]]);
+    fn the_last_request_for_a_connection_counts_once() {
+        let requests = [request(7, 1), request(8, 1), request(7, 2)];
+        let (seen, _) = looks(3, Duration::ZERO, &requests);
+        assert_eq!(seen, [vec![request(8, 1), request(7, 2)], vec![], vec![]]);
     }
 
     #[test]

@@ -9,8 +9,8 @@ use tcpilot_abi::{
 use tcpilot_learner::{
     Lineage, Observation, Outcome,
     regression::Features,
-    reward::{Measures, Nothing, Worth},
-    settings::Reward,
+    reward::{Measures, NoSample, Reward},
+    settings::RewardSettings,
 };
 
 use super::{arms::Arms, clock::Clock};
@@ -22,7 +22,7 @@ pub struct Terms<'a> {
     /// The algorithms, which translate the record's numbers.
     pub arms: &'a Arms,
     /// The reward of connections.
-    pub reward: &'a Reward,
+    pub reward: &'a RewardSettings,
     /// Nats that a rescue takes off the reward.
     pub rescue_cost: f64,
     /// Jiffies per second.
@@ -31,9 +31,9 @@ pub struct Terms<'a> {
     pub clock: &'a Clock,
 }
 
-/// Why a record teaches nothing.
+/// Why a record is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Silent {
+pub enum Rejected {
     /// Another connection overwrote what is kept from its start, so its algorithm is not known.
     Forgotten,
     /// Its application chose another algorithm in mid-life, so the rate belongs to no single algorithm.
@@ -41,8 +41,8 @@ pub enum Silent {
     /// Its algorithm was changed while it was open, and its sums until then are not known, so the sums are
     /// those of two algorithms.
     Switched,
-    /// A former daemon may have learned from it, so how much of it was taught already is not known.
-    Untold,
+    /// A former daemon may have learned from it, so how much of it was used already is not known.
+    KnownInPart,
     /// A tuned window made its rate, and an untuned connection of the same algorithm would not reach it.
     Tuned,
     /// It was left alone. Somebody who knew more about it chose its algorithm, so it is not a fair sample of
@@ -51,23 +51,23 @@ pub enum Silent {
     /// Its algorithm is none of the policy's.
     NoArm,
     /// It was too short, or the network never limited it.
-    Nothing(Nothing),
+    NoSample(NoSample),
 }
 
-impl Silent {
+impl Rejected {
     /// The reason in a word, for views.
     pub fn word(self) -> &'static str {
         match self {
-            Silent::Forgotten => "forgotten",
-            Silent::Foreign => "foreign",
-            Silent::Switched => "switched",
-            Silent::Untold => "known-in-part",
-            Silent::Tuned => "tuned",
-            Silent::LeftAlone => "left-alone",
-            Silent::NoArm => "no-algorithm",
-            Silent::Nothing(Nothing::Short) => "short",
-            Silent::Nothing(Nothing::NotBusy) => "not-busy",
-            Silent::Nothing(Nothing::Inconsistent) => "inconsistent",
+            Rejected::Forgotten => "forgotten",
+            Rejected::Foreign => "foreign",
+            Rejected::Switched => "switched",
+            Rejected::KnownInPart => "known-in-part",
+            Rejected::Tuned => "tuned",
+            Rejected::LeftAlone => "left-alone",
+            Rejected::NoArm => "no-algorithm",
+            Rejected::NoSample(NoSample::Short) => "short",
+            Rejected::NoSample(NoSample::NotBusy) => "not-busy",
+            Rejected::NoSample(NoSample::Inconsistent) => "inconsistent",
         }
     }
 }
@@ -125,37 +125,37 @@ pub fn lineage(record: &tp_record) -> Lineage {
 }
 
 /// The observation of a record. `before` has the sums of the connection's last record, if there was one:
-/// they are subtracted, so that nothing is taught twice.
+/// they are subtracted, so that nothing counts twice.
 ///
 /// # Errors
-/// [`Silent`], the reason why it teaches nothing.
+/// [`Rejected`], the reason why it is rejected.
 pub fn observation(
     record: &tp_record,
     lineage: Lineage,
     before: Option<&Totals>,
     terms: &Terms<'_>,
-) -> Result<Observation, Silent> {
-    let silent = [
-        (TP_RECORD_FORGOTTEN, Silent::Forgotten),
-        (TP_RECORD_FOREIGN, Silent::Foreign),
-        (TP_RECORD_TUNED, Silent::Tuned),
+) -> Result<Observation, Rejected> {
+    let rejected = [
+        (TP_RECORD_FORGOTTEN, Rejected::Forgotten),
+        (TP_RECORD_FOREIGN, Rejected::Foreign),
+        (TP_RECORD_TUNED, Rejected::Tuned),
     ];
-    if let Some((_, why)) = silent.iter().find(|(flag, _)| has(record, *flag)) {
+    if let Some((_, why)) = rejected.iter().find(|(flag, _)| has(record, *flag)) {
         return Err(*why);
     }
     if was_switched(record) && before.is_none() {
-        return Err(Silent::Switched);
+        return Err(Rejected::Switched);
     }
     if Why::from_number(record.why).is_left_alone() {
-        return Err(Silent::LeftAlone);
+        return Err(Rejected::LeftAlone);
     }
     // The arm in force is charged. In a dry run that is the default, not the one that was drawn.
-    let arm = terms.arms.of_number(record.arm).ok_or(Silent::NoArm)?;
+    let arm = terms.arms.of_number(record.arm).ok_or(Rejected::NoArm)?;
     // A peer that vanished leaves a long wait instead of a rate.
     let outcome = if has(record, TP_RECORD_TIMED_OUT) {
         Outcome::TimedOut
     } else {
-        Outcome::Worth(worth(record, before, terms).map_err(Silent::Nothing)?)
+        Outcome::Reward(reward(record, before, terms).map_err(Rejected::NoSample)?)
     };
     Ok(Observation {
         lineage,
@@ -167,13 +167,17 @@ pub fn observation(
     })
 }
 
-fn worth(record: &tp_record, before: Option<&Totals>, terms: &Terms<'_>) -> Result<Worth, Nothing> {
+fn reward(
+    record: &tp_record,
+    before: Option<&Totals>,
+    terms: &Terms<'_>,
+) -> Result<Reward, NoSample> {
     let measures = measures(record, before, terms.ticks_per_s);
-    let mut worth = measures.worth(terms.reward)?;
+    let mut reward = measures.reward(terms.reward)?;
     if has(record, TP_RECORD_RESCUED) {
-        worth.nats -= terms.rescue_cost;
+        reward.nats -= terms.rescue_cost;
     }
-    Ok(worth)
+    Ok(reward)
 }
 
 /// The measures since `before`, or since the connection's start.

@@ -15,13 +15,13 @@ use tcpilot_learner::{
 
 use super::{
     choice_dists::{place_of, prefix_of},
-    origin::OfRoom,
-    room::Room,
+    learners::Learners,
+    origin::SharedCounts,
+    policy_learner::PolicyLearner,
     switches::Switched,
-    taught::Taught,
 };
 use crate::figures::{
-    AlgorithmView, ChangeView, DecisionView, DrawnAlgorithm, LearningStatus, PathView, TaughtPolicy,
+    AlgorithmView, ChangeView, DecisionView, DrawnAlgorithm, LearningStatus, PathView, PolicyStatus,
 };
 
 /// The most changes that `status` shows.
@@ -94,36 +94,36 @@ fn class_text(class: u16) -> String {
         .join(", ")
 }
 
-impl Room {
+impl Learners {
     /// At most `most` paths, from path number `from` of a policy on; and the place of the next page, if
     /// there is one.
     pub fn page(
         &mut self,
-        (policy, from): (usize, usize),
+        (number, from): (usize, usize),
         most: usize,
         live: &Live,
     ) -> (Vec<Seen>, Option<(usize, usize)>) {
-        let Some(taught) = self.taught.get(policy) else {
+        let Some(policy) = self.policies.get(number) else {
             return (Vec::new(), None);
         };
-        let keys: Vec<NodeKey> = taught.learner.paths().skip(from).take(most).collect();
+        let keys: Vec<NodeKey> = policy.learner.paths().skip(from).take(most).collect();
         let next = match keys.len() == most {
-            true => (policy, from + most),
-            false => (policy + 1, 0),
+            true => (number, from + most),
+            false => (number + 1, 0),
         };
         let seen = keys
             .iter()
-            .filter_map(|key| self.seen(policy, key, live))
+            .filter_map(|key| self.seen(number, key, live))
             .collect();
-        (seen, (next.0 < self.taught.len()).then_some(next))
+        (seen, (next.0 < self.policies.len()).then_some(next))
     }
 
     /// The paths to addresses of a prefix. For a policy without such paths, the nodes that choose for new
     /// addresses there.
     pub fn explain(&mut self, remote: &Prefix, live: &Live) -> Vec<Seen> {
         let keys: Vec<(usize, Vec<NodeKey>)> = (0..)
-            .zip(&self.taught)
-            .map(|(policy, taught)| (policy, nearest(taught, remote)))
+            .zip(&self.policies)
+            .map(|(number, policy)| (number, nearest(policy, remote)))
             .collect();
         let all = keys
             .iter()
@@ -140,12 +140,12 @@ impl Room {
 
     /// The last decisions of a path, the newest first.
     fn decisions(&self, policy: usize, key: &NodeKey) -> Vec<DecisionView> {
-        let Some(taught) = self.taught.get(policy) else {
+        let Some(policy) = self.policies.get(policy) else {
             return Vec::new();
         };
         let now_s = self.clock.now_s();
-        let made = taught.measures.decisions(key, now_s).into_iter();
-        let names = taught.lesson.arms.names();
+        let made = policy.measures.decisions(key, now_s).into_iter();
+        let names = policy.settings.arms.names();
         let class = u32::from(key.key.class);
         let side = match class >> TP_CLASS_ACCEPTED & 1 {
             1 => "accept",
@@ -167,8 +167,8 @@ impl Room {
 
     fn seen(&mut self, policy: usize, key: &NodeKey, live: &Live) -> Option<Seen> {
         let now_s = self.clock.now_s();
-        let taught = self.taught.get_mut(policy)?;
-        let view = taught.learner.view(key, now_s)?;
+        let policy = self.policies.get_mut(policy)?;
+        let view = policy.learner.view(key, now_s)?;
         let origin = self.domains.get(&key.key.domain).map(|known| known.0);
         let netns = (key.key.domain != 0).then(|| {
             origin.map_or(Netns::Domain(key.key.domain), |origin| {
@@ -176,9 +176,9 @@ impl Room {
             })
         });
         let egress = origin.map_or(0, |origin| origin.egress);
-        let mut view = path_view(taught, &view, now_s);
+        let mut view = path_view(policy, &view, now_s);
         if key.level == Level::Path {
-            view.live_flows = live.of(&place_of(key, taught.lesson.policy));
+            view.live_flows = live.of(&place_of(key, policy.settings.policy));
             view.connections += u64::from(view.live_flows);
         }
         Some(Seen {
@@ -194,7 +194,7 @@ impl Room {
     /// The learner's part of `status`.
     pub fn status(&mut self) -> LearningStatus {
         let (choice_dists, choice_dists_max) = self.table.len();
-        let OfRoom {
+        let SharedCounts {
             records,
             dropped,
             publications,
@@ -209,8 +209,8 @@ impl Room {
             ..LearningStatus::default()
         };
         let now_s = self.clock.now_s();
-        for taught in &self.taught {
-            taught.add_to(&mut status, now_s);
+        for policy in &self.policies {
+            policy.add_to(&mut status, now_s);
         }
         // The newest come first. Ages are finite, so `total_cmp` orders them well.
         status.changes.sort_by(|a, b| a.age_s.total_cmp(&b.age_s));
@@ -219,19 +219,19 @@ impl Room {
     }
 }
 
-impl Taught {
+impl PolicyLearner {
     fn add_to(&self, status: &mut LearningStatus, now_s: f64) {
         status.paths += self.learner.path_count() as u64;
         status.nodes += self.learner.node_count() as u64;
-        status.taught += self.taught;
+        status.updates += self.updates;
         status.explored += self.learner.spent();
-        status.steer_percent = self.lesson.steer_percent;
-        for (why, count) in &self.silent {
-            *status.silent.entry(why.to_string()).or_default() += count;
+        status.steer_percent = self.settings.steer_percent;
+        for (why, count) in &self.rejected {
+            *status.rejected.entry(why.to_string()).or_default() += count;
         }
-        let names = self.lesson.arms.names();
-        status.policies.push(TaughtPolicy {
-            policy: self.lesson.name.clone(),
+        let names = self.settings.arms.names();
+        status.policies.push(PolicyStatus {
+            policy: self.settings.name.clone(),
             default: names[0].clone(),
             algorithms: names
                 .iter()
@@ -250,17 +250,17 @@ impl Taught {
             .extend(self.learner.alarms().map(|alarm| ChangeView {
                 level: word(alarm.key.level).to_owned(),
                 prefix: prefix_of(&alarm.key.key).to_string(),
-                policy: self.lesson.name.clone(),
+                policy: self.settings.name.clone(),
                 age_s: tenths(now_s - alarm.at_s),
             }));
     }
 }
 
 /// The paths of a prefix. If there are none, its groups; if there are none, its sites; else the global node.
-fn nearest(taught: &Taught, remote: &Prefix) -> Vec<NodeKey> {
+fn nearest(policy: &PolicyLearner, remote: &Prefix) -> Vec<NodeKey> {
     for level in [Level::Path, Level::Group, Level::Site] {
         let mut met = HashSet::new();
-        let nodes = taught
+        let nodes = policy
             .learner
             .paths()
             .map(|path| Lineage::of_key(&path.key).node(level));
@@ -282,12 +282,12 @@ fn nearest(taught: &Taught, remote: &Prefix) -> Vec<NodeKey> {
     }]
 }
 
-fn path_view(taught: &Taught, view: &View, now_s: f64) -> PathView {
+fn path_view(policy: &PolicyLearner, view: &View, now_s: f64) -> PathView {
     let level = view.key.level;
-    let switched = taught.switches.of(&view.key);
+    let switched = policy.switches.of(&view.key);
     let mut seen = PathView {
         prefix: prefix_of(&view.key.key),
-        policy: taught.lesson.name.clone(),
+        policy: policy.settings.name.clone(),
         age_s: view.seen_s.map_or(0.0, |seen_s| tenths(now_s - seen_s)),
         level: word(level).to_owned(),
         class: (level != Level::Global).then(|| class_text(view.key.key.class)),
@@ -298,19 +298,19 @@ fn path_view(taught: &Taught, view: &View, now_s: f64) -> PathView {
         undone: switched.undone,
         moved: switched.moved,
         changed_age_s: view.changed_s.map(|changed_s| tenths(now_s - changed_s)),
-        algorithms: algorithms(taught, view, &switched),
+        algorithms: algorithms(policy, view, &switched),
         ..PathView::default()
     };
-    taught.measures.show(&view.key, now_s, &mut seen);
+    policy.measures.show(&view.key, now_s, &mut seen);
     seen
 }
 
-fn algorithms(taught: &Taught, view: &View, switched: &Switched) -> Vec<AlgorithmView> {
-    let lesson = &taught.lesson;
-    let shares = lesson.shares(&view.key, &view.plan);
+fn algorithms(policy: &PolicyLearner, view: &View, switched: &Switched) -> Vec<AlgorithmView> {
+    let settings = &policy.settings;
+    let shares = settings.shares(&view.key, &view.plan);
     // The default has no estimate: the others are compared with it.
     let estimates = std::iter::once(None).chain(view.estimates.iter().map(Some));
-    let names = lesson.arms.names().iter();
+    let names = settings.arms.names().iter();
     let counted = view.costs.iter().zip(switched.rescued_from);
     names
         .zip(shares)

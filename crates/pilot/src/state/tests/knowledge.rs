@@ -133,7 +133,7 @@ fn a_file_of_an_older_tcpilot_gets_the_tables_and_keeps_its_paths() {
 fn learned(policy: &str) -> Knowledge {
     use tcpilot_learner::{
         Lineage, Observation, Outcome, Settings, Thompson, lineage::Class, regression::Features,
-        reward::Worth,
+        reward::Reward,
     };
     let mut learner = Thompson::new(2, Settings::default()).unwrap();
     for number in 0..20 {
@@ -141,7 +141,7 @@ fn learned(policy: &str) -> Knowledge {
         let seen = Observation {
             lineage: Lineage::of(peer, Class::default(), 0),
             arm: number / 2 % 2,
-            outcome: Outcome::Worth(Worth {
+            outcome: Outcome::Reward(Reward {
                 nats: 14.0 + 0.1 * number as f64,
                 weight: 1.0,
             }),

@@ -14,15 +14,15 @@ use crate::figures::{
 /// The most groups in a report.
 const GROUPS_MAX: usize = 1000;
 /// The least change worth having: 5 % of goodput and times, half a point of the retransmitted share.
-const WORTH: f64 = 0.05;
-const WORTH_SHARE: f64 = 0.005;
+const LEAST_EFFECT: f64 = 0.05;
+const LEAST_EFFECT_SHARE: f64 = 0.005;
 
 /// A measure, and how a report shows it.
 struct Told<'a> {
     name: String,
     pairs: &'a Pairs,
     aim: Aim,
-    worth: f64,
+    least_effect: f64,
     /// Converts the unit of the pairs to a change.
     unit: fn(f64) -> f64,
 }
@@ -33,7 +33,7 @@ fn told(effects: &Effects) -> Vec<Told<'_>> {
         name,
         pairs,
         aim,
-        worth: WORTH,
+        least_effect: LEAST_EFFECT,
         unit: f64::exp_m1,
     };
     let mut all = vec![nats("goodput".to_owned(), &effects.goodput, Aim::Up)];
@@ -46,7 +46,7 @@ fn told(effects: &Effects) -> Vec<Told<'_>> {
         name: "retransmitted".to_owned(),
         pairs: &effects.retransmitted,
         aim: Aim::Down,
-        worth: WORTH_SHARE,
+        least_effect: LEAST_EFFECT_SHARE,
         unit: |share| share,
     });
     all.push(nats(
@@ -74,7 +74,7 @@ impl Told<'_> {
     fn view(&self, pairs_per_s: Option<f64>) -> MeasureView {
         let sequence = Sequence::default();
         let interval = self.pairs.interval(&sequence).map(|i| i.map(self.unit));
-        let verdict = Verdict::of(self.pairs, &sequence, self.aim, self.worth);
+        let verdict = Verdict::of(self.pairs, &sequence, self.aim, self.least_effect);
         let (word, pairs_missing) = match verdict {
             Verdict::Better => ("better", None),
             Verdict::Worse => ("worse", None),

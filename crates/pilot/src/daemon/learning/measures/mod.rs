@@ -88,8 +88,8 @@ impl Book {
         place
     }
 
-    /// Takes in a record; `has_taught`: the learner could judge by it.
-    pub fn take(&mut self, path: &NodeKey, sample: &Sample, has_taught: bool) {
+    /// Takes in a record; `is_update`: the learner could judge by it.
+    pub fn take(&mut self, path: &NodeKey, sample: &Sample, is_update: bool) {
         let place = self.place_for(&key_bytes(path));
         let windows = self.windows;
         let passed = self.paths[place].pass(sample.at_s(), &windows);
@@ -98,7 +98,7 @@ impl Book {
         let arms = &mut self.arms[from..from + self.arms_each];
         arms.iter_mut().for_each(|arm| arm.pass(passed));
         if let Some(arm) = sample.arm().and_then(|arm| arms.get_mut(arm)) {
-            arm.take(sample, has_taught);
+            arm.take(sample, is_update);
         }
     }
 

@@ -277,11 +277,11 @@ impl OfArm {
         self.min_rtt_us.pass(passed);
     }
 
-    /// Takes in a record of this algorithm; `has_taught`: the learner could judge by it.
-    pub fn take(&mut self, sample: &Sample, has_taught: bool) {
+    /// Takes in a record of this algorithm; `is_update`: the learner could judge by it.
+    pub fn take(&mut self, sample: &Sample, is_update: bool) {
         let chosen = sample.chosen;
         self.chosen = self.chosen.saturating_add(chosen);
-        if has_taught || sample.was_sampled {
+        if is_update || sample.was_sampled {
             self.judged = self.judged.saturating_add(chosen);
         }
         if sample.is_favourite {

@@ -6,7 +6,7 @@ use tcpilot_abi::{
     TP_RECORD_RESCUED, TP_RECORD_SAMPLE, TP_RECORD_TIMED_OUT, TP_RECORD_TUNED, Why, tp_config,
     tp_record,
 };
-use tcpilot_learner::settings::Reward;
+use tcpilot_learner::settings::RewardSettings;
 
 use super::*;
 use crate::{
@@ -51,7 +51,7 @@ impl Tried {
     }
 
     fn take(&mut self, record: &tp_record, before: &Before) {
-        let reward = Reward::default();
+        let reward = RewardSettings::default();
         let terms = Terms {
             arms: &self.arms,
             reward: &reward,

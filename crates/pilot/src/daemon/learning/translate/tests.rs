@@ -32,11 +32,11 @@ fn record() -> tp_record {
     }
 }
 
-fn told(record: &tp_record, before: Option<&Totals>) -> Result<Observation, Silent> {
+fn told(record: &tp_record, before: Option<&Totals>) -> Result<Observation, Rejected> {
     let peer = "198.51.100.7".parse().unwrap();
     let terms = Terms {
         arms: &arms(),
-        reward: &Reward::default(),
+        reward: &RewardSettings::default(),
         rescue_cost: 0.1,
         ticks_per_s: 250,
         clock: &Clock::new(0.0),
@@ -49,23 +49,23 @@ fn told(record: &tp_record, before: Option<&Totals>) -> Result<Observation, Sile
     )
 }
 
-fn worth_of(record: &tp_record, before: Option<&Totals>) -> Worth {
+fn reward_of(record: &tp_record, before: Option<&Totals>) -> Reward {
     match told(record, before).unwrap().outcome {
-        Outcome::Worth(worth) => worth,
+        Outcome::Reward(reward) => reward,
         Outcome::TimedOut => panic!("it timed out"),
     }
 }
 
 #[test]
-fn an_end_is_worth_its_goodput_over_its_busy_time() {
+fn reward_is_goodput_over_busy_time() {
     let end = record();
     assert_eq!(
         told(&end, None).unwrap().arm,
         1,
         "the learner's number, cubic being 0"
     );
-    assert!((worth_of(&end, None).nats - 1e6f64.ln()).abs() < 1e-9);
-    assert_eq!(worth_of(&end, None).weight, 1.0);
+    assert!((reward_of(&end, None).nats - 1e6f64.ln()).abs() < 1e-9);
+    assert_eq!(reward_of(&end, None).weight, 1.0);
     // The peer's window or our own buffer was the limit for half of the time, so the rate is twice the mean.
     let limited = tp_record {
         busy_ticks: 125,
@@ -73,15 +73,15 @@ fn an_end_is_worth_its_goodput_over_its_busy_time() {
         buffer_ticks: 25,
         ..end
     };
-    assert!((worth_of(&limited, None).nats - 2e6f64.ln()).abs() < 1e-9);
+    assert!((reward_of(&limited, None).nats - 2e6f64.ln()).abs() < 1e-9);
 }
 
 #[test]
-fn what_nobody_can_charge_teaches_nothing() {
+fn records_without_an_owner_are_rejected() {
     for (flag, why) in [
-        (TP_RECORD_FORGOTTEN, Silent::Forgotten),
-        (TP_RECORD_FOREIGN, Silent::Foreign),
-        (TP_RECORD_TUNED, Silent::Tuned),
+        (TP_RECORD_FORGOTTEN, Rejected::Forgotten),
+        (TP_RECORD_FOREIGN, Rejected::Foreign),
+        (TP_RECORD_TUNED, Rejected::Tuned),
     ] {
         let flags = (flag | TP_RECORD_TIMED_OUT) as u8;
         assert_eq!(told(&tp_record { flags, ..record() }, None), Err(why));
@@ -90,20 +90,20 @@ fn what_nobody_can_charge_teaches_nothing() {
         let why = why as u8;
         assert_eq!(
             told(&tp_record { why, ..record() }, None),
-            Err(Silent::LeftAlone)
+            Err(Rejected::LeftAlone)
         );
     }
     for arm in [2, TP_NO_ARM as u8] {
         assert_eq!(
             told(&tp_record { arm, ..record() }, None),
-            Err(Silent::NoArm)
+            Err(Rejected::NoArm)
         );
     }
     let short = tp_record {
         bytes_acked: 1000,
         ..record()
     };
-    assert_eq!(told(&short, None), Err(Silent::Nothing(Nothing::Short)));
+    assert_eq!(told(&short, None), Err(Rejected::NoSample(NoSample::Short)));
 }
 
 #[test]
@@ -121,8 +121,8 @@ fn a_time_out_is_told_as_one_whatever_it_had() {
 #[test]
 fn a_rescue_is_told_when_it_happens_and_costs_something() {
     let flags = (TP_RECORD_SAMPLE | TP_RECORD_RESCUED) as u8;
-    let left = worth_of(&tp_record { flags, ..record() }, None);
-    assert!((worth_of(&record(), None).nats - left.nats - 0.1).abs() < 1e-12);
+    let left = reward_of(&tp_record { flags, ..record() }, None);
+    assert!((reward_of(&record(), None).nats - left.nats - 0.1).abs() < 1e-12);
 }
 
 #[test]
@@ -146,13 +146,13 @@ fn what_came_after_a_rescue_is_the_next_algorithms() {
         "bbr by the learner's number"
     );
     assert_eq!(told(&end, Some(&before)).unwrap().arm, 0);
-    assert!((worth_of(&end, Some(&before)).nats - 2e6f64.ln()).abs() < 1e-9);
+    assert!((reward_of(&end, Some(&before)).nats - 2e6f64.ln()).abs() < 1e-9);
     // A daemon that did not see the switch has only the sums of both algorithms.
-    assert_eq!(told(&end, None), Err(Silent::Switched));
+    assert_eq!(told(&end, None), Err(Rejected::Switched));
 }
 
 #[test]
-fn a_long_connection_teaches_each_byte_once() {
+fn a_long_connection_counts_each_byte_once() {
     let first = tp_record {
         flags: TP_RECORD_SAMPLE as u8,
         ..record()
@@ -166,16 +166,16 @@ fn a_long_connection_teaches_each_byte_once() {
         retransmitted: 70,
         ..first
     };
-    let worth = worth_of(&second, Some(&Totals::of(&first)));
+    let reward = reward_of(&second, Some(&Totals::of(&first)));
     let nats = (1e6f64 / 0.248).ln() + (1.0f64 - 0.1).ln();
-    assert!((worth.nats - nats).abs() < 1e-9, "{}", worth.nats);
+    assert!((reward.nats - nats).abs() < 1e-9, "{}", reward.nats);
     let since = |before| told(&second, before).unwrap().since_last_s;
     assert_eq!(
         (since(None), since(Some(&Totals::of(&first)))),
         (None, Some(10.0))
     );
     let again = told(&second, Some(&Totals::of(&second)));
-    assert_eq!(again, Err(Silent::Nothing(Nothing::Short)));
+    assert_eq!(again, Err(Rejected::NoSample(NoSample::Short)));
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_busy_time_of_few_ticks_is_told_apart_by_the_last_sample() {
         rate,
         ..record()
     };
-    let rate = |record: &tp_record| worth_of(record, None).nats.exp().round();
+    let rate = |record: &tp_record| reward_of(record, None).nats.exp().round();
     assert_eq!(rate(&quick(0, 1_000_000)), 1e9);
     assert_eq!(rate(&quick(1, 1_000_000)), 1e9);
     assert_eq!(
@@ -202,7 +202,7 @@ fn a_busy_time_of_few_ticks_is_told_apart_by_the_last_sample() {
     assert_eq!(rate(&quick(5, 1_000_000)), 5e7);
     assert_eq!(rate(&quick(1, 0)), 2.5e8);
     let unknown = told(&quick(0, 0), None);
-    assert_eq!(unknown, Err(Silent::Nothing(Nothing::NotBusy)));
+    assert_eq!(unknown, Err(Rejected::NoSample(NoSample::NotBusy)));
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn a_few_round_trips_count_less_than_a_long_transfer() {
         busy_ticks: 5,
         ..record()
     };
-    assert_eq!(worth_of(&short, None).weight, 0.25);
+    assert_eq!(reward_of(&short, None).weight, 0.25);
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn the_class_and_the_whole_size_are_what_was_known_before() {
 
 proptest! {
     #[test]
-    fn whatever_a_record_says_a_worth_is_finite_and_a_part_of_a_sample(
+    fn each_reward_is_finite_and_part_of_a_sample(
         bytes_acked: u64, busy_ticks: u32, window_ticks: u32, buffer_ticks: u32, segments: u32,
         retransmitted: u32, srtt_us: u32, min_rtt_us: u32, rate: u32, at_ns: u64, opened_ns: u64,
         flags: u8, conn_flags: u8,
@@ -252,8 +252,8 @@ proptest! {
         };
         let half = Totals { busy_ticks: busy_ticks / 2, ..Totals::default() };
         for before in [None, Some(&half)] {
-            if let Ok(Observation { outcome: Outcome::Worth(worth), .. }) = told(&record, before) {
-                prop_assert!(worth.nats.is_finite() && (0.0..=1.0).contains(&worth.weight));
+            if let Ok(Observation { outcome: Outcome::Reward(reward), .. }) = told(&record, before) {
+                prop_assert!(reward.nats.is_finite() && (0.0..=1.0).contains(&reward.weight));
             }
         }
     }

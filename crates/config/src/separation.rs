@@ -3,13 +3,13 @@
 
 use std::{collections::HashSet, fs};
 
-use tcpilot_abi::{TP_PART_ALL, TP_PART_EGRESS, TP_PART_NONE, TP_PART_PRIVATE};
+use tcpilot_abi::{TP_SEPARATE_ALL, TP_SEPARATE_EGRESS, TP_SEPARATE_NONE, TP_SEPARATE_PRIVATE};
 
 use super::{Config, Policy};
 
 /// The paths that are learned separately in each network namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PartNamespaces {
+pub enum SeparateByNamespace {
     /// Paths to private addresses.
     Private,
     /// All paths.
@@ -18,26 +18,26 @@ pub enum PartNamespaces {
     None,
 }
 
-impl PartNamespaces {
-    pub(super) const ALL: [PartNamespaces; 3] = [
-        PartNamespaces::Private,
-        PartNamespaces::All,
-        PartNamespaces::None,
+impl SeparateByNamespace {
+    pub(super) const ALL: [SeparateByNamespace; 3] = [
+        SeparateByNamespace::Private,
+        SeparateByNamespace::All,
+        SeparateByNamespace::None,
     ];
 
     /// Its name in the configuration.
     pub fn word(self) -> &'static str {
         match self {
-            PartNamespaces::Private => "private",
-            PartNamespaces::All => "all",
-            PartNamespaces::None => "none",
+            SeparateByNamespace::Private => "private",
+            SeparateByNamespace::All => "all",
+            SeparateByNamespace::None => "none",
         }
     }
 }
 
 /// Whether paths are learned separately for each interface that the host sends by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PartInterfaces {
+pub enum SeparateByInterface {
     /// If the host has default routes by several interfaces.
     Auto,
     /// Always.
@@ -46,19 +46,19 @@ pub enum PartInterfaces {
     Never,
 }
 
-impl PartInterfaces {
-    pub(super) const ALL: [PartInterfaces; 3] = [
-        PartInterfaces::Auto,
-        PartInterfaces::Always,
-        PartInterfaces::Never,
+impl SeparateByInterface {
+    pub(super) const ALL: [SeparateByInterface; 3] = [
+        SeparateByInterface::Auto,
+        SeparateByInterface::Always,
+        SeparateByInterface::Never,
     ];
 
     /// Its name in the configuration.
     pub fn word(self) -> &'static str {
         match self {
-            PartInterfaces::Auto => "auto",
-            PartInterfaces::Always => "always",
-            PartInterfaces::Never => "never",
+            SeparateByInterface::Auto => "auto",
+            SeparateByInterface::Always => "always",
+            SeparateByInterface::Never => "never",
         }
     }
 }
@@ -67,32 +67,32 @@ impl Config {
     /// Replaces "auto" by "always" on a host with several ways out, else by "never".
     pub fn decide_interfaces(&mut self, has_several: bool) {
         let decided = match has_several {
-            true => PartInterfaces::Always,
-            false => PartInterfaces::Never,
+            true => SeparateByInterface::Always,
+            false => SeparateByInterface::Never,
         };
         let of_policies = self
             .policies
             .iter_mut()
-            .filter_map(|p| p.part_interfaces.as_mut());
-        let all = of_policies.chain([&mut self.learner.estimates.part_interfaces]);
-        for interfaces in all.filter(|known| **known == PartInterfaces::Auto) {
+            .filter_map(|p| p.separate_by_interface.as_mut());
+        let all = of_policies.chain([&mut self.learner.estimates.separate_by_interface]);
+        for interfaces in all.filter(|known| **known == SeparateByInterface::Auto) {
             *interfaces = decided;
         }
     }
 
-    /// The `enum tp_parting` of a policy; `None` means the connections that no rule matches.
-    pub(super) fn parting(&self, policy: Option<&Policy>) -> u8 {
+    /// The `enum tp_separation` of a policy; `None` means the connections that no rule matches.
+    pub(super) fn separation(&self, policy: Option<&Policy>) -> u8 {
         let default = &self.learner.estimates;
-        let namespaces = policy.and_then(|policy| policy.part_namespaces);
-        let interfaces = policy.and_then(|policy| policy.part_interfaces);
-        let by = match namespaces.unwrap_or(default.part_namespaces) {
-            PartNamespaces::Private => TP_PART_PRIVATE,
-            PartNamespaces::All => TP_PART_ALL,
-            PartNamespaces::None => TP_PART_NONE,
+        let namespaces = policy.and_then(|policy| policy.separate_by_namespace);
+        let interfaces = policy.and_then(|policy| policy.separate_by_interface);
+        let by = match namespaces.unwrap_or(default.separate_by_namespace) {
+            SeparateByNamespace::Private => TP_SEPARATE_PRIVATE,
+            SeparateByNamespace::All => TP_SEPARATE_ALL,
+            SeparateByNamespace::None => TP_SEPARATE_NONE,
         };
-        let egress = match interfaces.unwrap_or(default.part_interfaces) {
-            PartInterfaces::Always => TP_PART_EGRESS,
-            PartInterfaces::Auto | PartInterfaces::Never => 0,
+        let egress = match interfaces.unwrap_or(default.separate_by_interface) {
+            SeparateByInterface::Always => TP_SEPARATE_EGRESS,
+            SeparateByInterface::Auto | SeparateByInterface::Never => 0,
         };
         (by | egress) as u8
     }
@@ -194,36 +194,47 @@ mod tests {
         assert!(are_several("", &(tunnel + &ipv6("eth0", "00", "00000003"))));
     }
 
-    fn parting(text: &str) -> [u32; 2] {
+    fn separation(text: &str) -> [u32; 2] {
         let mut config = Config::from_toml(text, "").unwrap();
         config.decide_interfaces(true);
         let policy = config.policies.first();
-        [config.parting(None), config.parting(policy)].map(u32::from)
+        [config.separation(None), config.separation(policy)].map(u32::from)
     }
 
     #[test]
-    fn a_policy_parts_and_joins_paths_otherwise_than_the_rest() {
+    fn a_policy_may_separate_paths_otherwise() {
         const THOMPSON: &str = "[learner]\nkind = \"thompson\"\n";
-        let several = TP_PART_PRIVATE | TP_PART_EGRESS;
-        assert_eq!(parting(THOMPSON), [several, several]);
+        let several = TP_SEPARATE_PRIVATE | TP_SEPARATE_EGRESS;
+        assert_eq!(separation(THOMPSON), [several, several]);
         let joined = format!(
-            "{THOMPSON}part_interfaces = \"never\"\n[[policy]]\nname = \"a\"\npart_namespaces = \"none\""
+            "{THOMPSON}separate_by_interface = \"never\"\n[[policy]]\nname = \"a\"\nseparate_by_namespace = \"none\""
         );
-        assert_eq!(parting(&joined), [TP_PART_PRIVATE, TP_PART_NONE]);
+        assert_eq!(separation(&joined), [TP_SEPARATE_PRIVATE, TP_SEPARATE_NONE]);
         let apart = format!(
-            "{THOMPSON}part_namespaces = \"none\"\n[[policy]]\nname = \"a\"\npart_namespaces = \"all\"\n\
-             part_interfaces = \"never\""
+            "{THOMPSON}separate_by_namespace = \"none\"\n[[policy]]\nname = \"a\"\nseparate_by_namespace = \"all\"\n\
+             separate_by_interface = \"never\""
         );
         assert_eq!(
-            parting(&apart),
-            [TP_PART_NONE | TP_PART_EGRESS, TP_PART_ALL]
+            separation(&apart),
+            [TP_SEPARATE_NONE | TP_SEPARATE_EGRESS, TP_SEPARATE_ALL]
         );
     }
 
     #[test]
-    fn a_host_with_one_way_out_does_not_part_by_it_unless_told_to() {
+    fn one_way_out_does_not_separate_paths() {
         let mut config = Config::from_toml("[learner]\nkind = \"thompson\"", "").unwrap();
         config.decide_interfaces(false);
-        assert_eq!(u32::from(config.parting(None)), TP_PART_PRIVATE);
+        assert_eq!(u32::from(config.separation(None)), TP_SEPARATE_PRIVATE);
+    }
+
+    #[test]
+    fn the_former_names_are_still_read() {
+        let keys = "separate_by_namespace = \"all\"\nseparate_by_interface = \"never\"\n";
+        let text = format!("[learner]\n{keys}[[policy]]\nname = \"a\"\n{keys}");
+        let former = text.replace("separate_by_namespace", "part_namespaces");
+        let former = former.replace("separate_by_interface", "part_interfaces");
+        let read = |text: &str| Config::from_toml(text, "").unwrap();
+        assert_eq!(read(&former), read(&text));
+        assert_eq!(separation(&former), [TP_SEPARATE_ALL; 2]);
     }
 }

@@ -20,7 +20,7 @@ use tcpilot_kernel::{Descriptors, Keys, cc::KeptDescriptor, inherited};
 use tcpilot_show::failure::Failure;
 
 use super::{learning::Counts, rules::CgroupIds};
-use crate::figures::TakeOvers;
+use crate::figures::Upgrades;
 
 /// The environment variable with the number of the file's descriptor.
 const VARIABLE: &str = "TCPILOT_HAND_OVER";
@@ -32,16 +32,16 @@ pub struct HandOver {
     pub layout: String,
     /// Whether this is a trial: the next program only tries whether it could go on, and reports that.
     pub trial: bool,
-    /// The counts of earlier take-overs.
-    pub times: TakeOvers,
-    /// The former daemon's possessions. Without them the next program starts anew.
-    #[serde(skip_deserializing)]
-    pub estate: Option<Estate>,
+    /// The counts of earlier upgrades.
+    pub times: Upgrades,
+    /// The former daemon's state. Without them the next program starts anew.
+    #[serde(skip_deserializing, rename = "estate")]
+    pub inherited: Option<Inherited>,
 }
 
 /// Everything that a daemon hands over.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Estate {
+pub struct Inherited {
     /// The configuration to use, as the trial read it. `None` means the defaults; for a trial, that it has
     /// to read the configuration itself.
     pub config: Option<Text>,
@@ -80,8 +80,8 @@ pub struct Numbers {
 }
 
 impl HandOver {
-    /// A message without possessions, for a program that starts anew or for the caller to complete.
-    pub fn new(times: TakeOvers) -> HandOver {
+    /// A message without state, for a program that starts anew or for the caller to complete.
+    pub fn new(times: Upgrades) -> HandOver {
         HandOver {
             layout: LAYOUT.to_owned(),
             times,
@@ -129,19 +129,20 @@ pub fn memory(name: &str) -> io::Result<File> {
 
 fn parse(text: &str) -> io::Result<HandOver> {
     let mut value: Value = serde_json::from_str(text)?;
-    let estate = value.get_mut("estate").map(Value::take);
+    let inherited = value.get_mut("estate").map(Value::take);
     let mut hand_over: HandOver = serde_json::from_value(value)?;
     if hand_over.layout == LAYOUT {
-        // Another version may hand over other things, and then the estate is not used.
-        hand_over.estate = estate.and_then(|estate| serde_json::from_value(estate).ok());
+        // Another version may hand over other things, and then the inherited state is not used.
+        hand_over.inherited =
+            inherited.and_then(|inherited| serde_json::from_value(inherited).ok());
     }
     Ok(hand_over)
 }
 
 /// The result of a trial.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Verdict {
-    /// Whether the new program understands the old one's possessions; else it can only start anew.
+pub struct TrialResult {
+    /// Whether the new program understands the old one's state; else it can only start anew.
     pub fits: bool,
     /// The configuration that the trial read.
     pub config: Option<Text>,
@@ -149,7 +150,7 @@ pub struct Verdict {
     pub problems: Vec<String>,
 }
 
-impl Verdict {
+impl TrialResult {
     /// Writes the result to standard output, for the program that started the trial.
     ///
     /// # Errors
@@ -168,7 +169,7 @@ mod tests {
     use super::*;
 
     fn told(layout: &str) -> String {
-        let estate = Estate {
+        let inherited = Inherited {
             config: None,
             pilot: Descriptors::default(),
             keys: Keys {
@@ -197,27 +198,27 @@ mod tests {
         };
         let hand_over = HandOver {
             layout: layout.to_owned(),
-            estate: Some(estate),
-            ..HandOver::new(TakeOvers::default())
+            inherited: Some(inherited),
+            ..HandOver::new(Upgrades::default())
         };
         serde_json::to_string(&hand_over).unwrap()
     }
 
     #[test]
     fn what_is_told_is_received() {
-        let estate = parse(&told(LAYOUT)).unwrap().estate.unwrap();
-        assert_eq!(estate.keys.hash_secrets, [u64::MAX; 9]);
-        assert_eq!(estate.cgroups, [("a.slice".to_owned(), [7, 6, 5, 0, 0])]);
-        assert_eq!(estate.control, Some([3, 4]));
+        let inherited = parse(&told(LAYOUT)).unwrap().inherited.unwrap();
+        assert_eq!(inherited.keys.hash_secrets, [u64::MAX; 9]);
+        assert_eq!(inherited.cgroups, [("a.slice".to_owned(), [7, 6, 5, 0, 0])]);
+        assert_eq!(inherited.control, Some([3, 4]));
     }
 
     #[test]
     fn of_another_version_nothing_is_taken_but_the_counts() {
         let other = told("tcpilot-layout-0000000000000000");
-        assert!(parse(&other).unwrap().estate.is_none());
+        assert!(parse(&other).unwrap().inherited.is_none());
         let mut unknown: Value = serde_json::from_str(&told(LAYOUT)).unwrap();
         unknown["estate"]["keys"] = Value::Null;
-        assert!(parse(&unknown.to_string()).unwrap().estate.is_none());
+        assert!(parse(&unknown.to_string()).unwrap().inherited.is_none());
     }
 
     #[test]

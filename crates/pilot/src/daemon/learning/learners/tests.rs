@@ -1,4 +1,4 @@
-//! The room learns from made-up records.
+//! The learners learn from made-up records.
 
 use std::{
     convert::Infallible,
@@ -17,7 +17,7 @@ use crate::{
         arms::{Arms, Upto},
         choice_dists::node_key,
         measures::Windows,
-        taught::Lesson,
+        policy_learner::PolicySettings,
     },
     state::SavedRow,
 };
@@ -62,17 +62,17 @@ impl Table for ChoiceDists {
 
 const POLICY: u8 = 3;
 
-pub fn lesson(steer_percent: u32) -> Lesson {
+pub fn settings(steer_percent: u32) -> PolicySettings {
     let mut abi = tp_config::default();
     abi.policy[usize::from(POLICY)].arms = 0b11;
     let names = ["bbr", "cubic"].map(str::to_owned);
-    Lesson {
+    PolicySettings {
         kind: LearnerKind::THOMPSON,
         greedy: None,
         policy: POLICY,
         name: "web".to_owned(),
         arms: Arms::of_policy(&abi, POLICY, &names, &["cubic".to_owned()]).unwrap(),
-        settings: Settings::default(),
+        constants: Settings::default(),
         windows: Windows {
             window_s: 300,
             ssthresh_s: 30,
@@ -84,27 +84,29 @@ pub fn lesson(steer_percent: u32) -> Lesson {
     }
 }
 
-fn room(steer_percent: u32, saved: &[SavedRow]) -> (Room, ChoiceDists) {
-    room_of(lesson(steer_percent), saved)
+fn learners(steer_percent: u32, saved: &[SavedRow]) -> (Learners, ChoiceDists) {
+    learners_of(settings(steer_percent), saved)
 }
 
 /// A learner with these saved dists.
-fn restored(lesson: Lesson, saved: &[SavedRow], now_s: f64) -> (Taught, Restored) {
+fn restored(settings: PolicySettings, saved: &[SavedRow], now_s: f64) -> (PolicyLearner, Restored) {
     let rows = |each: &mut dyn FnMut(&[u8], &[u8])| {
         saved.iter().for_each(|(key, row)| each(key, row));
         Ok::<_, Infallible>(())
     };
-    Taught::restore(lesson, now_s, rows).unwrap().unwrap()
+    PolicyLearner::restore(settings, now_s, rows)
+        .unwrap()
+        .unwrap()
 }
 
-pub fn room_of(lesson: Lesson, saved: &[SavedRow]) -> (Room, ChoiceDists) {
+pub fn learners_of(settings: PolicySettings, saved: &[SavedRow]) -> (Learners, ChoiceDists) {
     let clock = Clock::new(1e9);
-    let taught = restored(lesson, saved, clock.now_s());
+    let policy = restored(settings, saved, clock.now_s());
     let dists = ChoiceDists::default();
-    let mut room = Room::new(vec![taught.0], Box::new(dists.clone()), clock);
-    room.ticks_per_s = 250;
-    room.publish(usize::MAX);
-    (room, dists)
+    let mut learners = Learners::new(vec![policy.0], Box::new(dists.clone()), clock);
+    learners.ticks_per_s = 250;
+    learners.publish(usize::MAX);
+    (learners, dists)
 }
 
 fn words(address: &str) -> [u32; 4] {
@@ -134,19 +136,19 @@ pub fn record(address: &str, arm: u8, ticks: u32) -> tp_record {
     }
 }
 
-/// Teaches connections to each address; with bbr (0) they take half as long as with cubic (1).
-pub fn teach(room: &mut Room, addresses: &[&str], each: u32) {
+/// Adds samples of connections to each address; with bbr (0) they take half as long as with cubic (1).
+pub fn update(learners: &mut Learners, addresses: &[&str], each: u32) {
     for number in 0..each {
         for address in addresses {
             let arm = (number % 2) as u8;
-            room.take(&record(
+            learners.take(&record(
                 address,
                 arm,
                 250 * (1 + u32::from(arm)) + number % 7,
             ));
         }
     }
-    room.publish(usize::MAX);
+    learners.publish(usize::MAX);
 }
 
 /// The share of bbr in the choice distribution at this level above an address, if there is one.
@@ -161,7 +163,7 @@ fn bbr(dists: &ChoiceDists, address: &str, level: Level) -> Option<f64> {
 
 #[test]
 fn the_first_connection_of_all_finds_shares_that_explore() {
-    let (_, dists) = room(100, &[]);
+    let (_, dists) = learners(100, &[]);
     let share = bbr(&dists, "198.51.100.7", Level::Global).unwrap();
     assert!((0.02..0.98).contains(&share), "{share}");
     assert_eq!(bbr(&dists, "198.51.100.7", Level::Class), None);
@@ -169,9 +171,9 @@ fn the_first_connection_of_all_finds_shares_that_explore() {
 
 #[test]
 fn the_better_algorithm_gets_the_draws_of_its_path_and_its_neighbours_start_with_it() {
-    let (mut room, dists) = room(100, &[]);
+    let (mut learners, dists) = learners(100, &[]);
     let before = bbr(&dists, "198.51.100.9", Level::Global).unwrap();
-    teach(&mut room, &["198.51.100.7", "198.51.100.8"], 40);
+    update(&mut learners, &["198.51.100.7", "198.51.100.8"], 40);
     assert!(bbr(&dists, "198.51.100.7", Level::Path).unwrap() > 0.95);
     assert_eq!(
         bbr(&dists, "198.51.100.9", Level::Path),
@@ -186,36 +188,39 @@ fn the_better_algorithm_gets_the_draws_of_its_path_and_its_neighbours_start_with
 
 #[test]
 fn a_distribution_is_written_only_when_it_changes() {
-    let (mut room, dists) = room(100, &[]);
-    teach(&mut room, &["198.51.100.7"], 60);
+    let (mut learners, dists) = learners(100, &[]);
+    update(&mut learners, &["198.51.100.7"], 60);
     let generations = || -> Vec<u32> {
         let dists = dists.0.lock().unwrap();
         let mut all: Vec<u32> = dists.values().map(|dist| dist.1).collect();
         all.sort_unstable();
         all
     };
-    let (before, publications) = (generations(), room.publications);
+    let (before, publications) = (generations(), learners.publications);
     for _ in 0..20 {
-        room.publish(usize::MAX);
+        learners.publish(usize::MAX);
     }
-    assert_eq!((generations(), room.publications), (before, publications));
-    teach(&mut room, &["203.0.113.7"], 10);
-    assert!(room.publications > publications);
+    assert_eq!(
+        (generations(), learners.publications),
+        (before, publications)
+    );
+    update(&mut learners, &["203.0.113.7"], 10);
+    assert!(learners.publications > publications);
 }
 
 #[test]
 fn a_canary_steers_its_share_of_the_groups_and_learns_of_all() {
     let addresses: Vec<String> = (0..200).map(|i| format!("198.18.{i}.7")).collect();
     let steered = |percent| -> Vec<&str> {
-        let (mut room, dists) = room(percent, &[]);
+        let (mut learners, dists) = learners(percent, &[]);
         let all: Vec<&str> = addresses.iter().map(String::as_str).collect();
-        teach(&mut room, &all, 4);
-        assert_eq!(room.status().taught, 800);
+        update(&mut learners, &all, 4);
+        assert_eq!(learners.status().updates, 800);
         for level in [Level::Site, Level::Class, Level::Global] {
             assert_eq!(
                 bbr(&dists, all[0], level),
                 Some(0.0),
-                "strangers keep the default"
+                "unseen paths keep the default"
             );
         }
         let is_steered = |address: &&str| {
@@ -241,14 +246,14 @@ fn a_canary_steers_its_share_of_the_groups_and_learns_of_all() {
 #[test]
 fn what_is_not_steered_costs_no_budget() {
     let explored = |percent, conn_flags: u32| {
-        let (mut room, _) = room(percent, &[]);
+        let (mut learners, _) = learners(percent, &[]);
         for number in 0..20 {
-            room.take(&tp_record {
+            learners.take(&tp_record {
                 conn_flags: conn_flags as u8,
                 ..record("198.51.100.7", 1, 250 + number)
             });
         }
-        room.status().explored
+        learners.status().explored
     };
     assert!(explored(100, 0) > 0.0);
     assert_eq!((explored(0, 0), explored(100, TP_CONN_DRY_RUN)), (0.0, 0.0));
@@ -256,15 +261,15 @@ fn what_is_not_steered_costs_no_budget() {
 
 #[test]
 fn what_was_saved_chooses_after_a_restart_as_before() {
-    let (mut room, dists) = room(100, &[]);
-    teach(&mut room, &["198.51.100.7", "203.0.113.9"], 40);
-    let saved = room.unsaved(false).remove(0);
+    let (mut learners, dists) = learners(100, &[]);
+    update(&mut learners, &["198.51.100.7", "203.0.113.9"], 40);
+    let saved = learners.unsaved(false).remove(0);
     assert!(saved.is_all, "the file had nothing of it");
     assert_eq!(
         (saved.policy.as_str(), saved.arms.join(" ")),
         ("web", "cubic bbr".to_owned())
     );
-    let (again, after) = self::room(100, &saved.rows);
+    let (again, after) = self::learners(100, &saved.rows);
     for level in [Level::Path, Level::Group, Level::Site, Level::Global] {
         let (before, after) = (
             bbr(&dists, "198.51.100.7", level),
@@ -272,35 +277,39 @@ fn what_was_saved_chooses_after_a_restart_as_before() {
         );
         assert!((before.unwrap() - after.unwrap()).abs() < 0.02, "{level:?}");
     }
-    assert!(!again.taught[0].is_unsaved);
+    assert!(!again.policies[0].is_unsaved);
 }
 
 #[test]
 fn after_a_save_only_what_changed_is_saved() {
-    let (mut room, _) = room(100, &[]);
-    teach(&mut room, &["198.51.100.7", "203.0.113.9", "192.0.2.1"], 4);
-    let all = room.unsaved(false).remove(0).rows.len();
-    teach(&mut room, &["198.51.100.7"], 1);
-    let change = room.unsaved(false).remove(0);
+    let (mut learners, _) = learners(100, &[]);
+    update(
+        &mut learners,
+        &["198.51.100.7", "203.0.113.9", "192.0.2.1"],
+        4,
+    );
+    let all = learners.unsaved(false).remove(0).rows.len();
+    update(&mut learners, &["198.51.100.7"], 1);
+    let change = learners.unsaved(false).remove(0);
     assert!(
         !change.is_all && change.rows.len() < all,
         "{} of {all}",
         change.rows.len()
     );
-    assert_eq!(room.unsaved(true).remove(0).rows.len(), all);
+    assert_eq!(learners.unsaved(true).remove(0).rows.len(), all);
 }
 
 #[test]
 fn a_damaged_row_takes_no_other_with_it() {
-    let (mut room, _) = room(100, &[]);
-    teach(&mut room, &["198.51.100.7", "203.0.113.9"], 40);
-    let mut saved = room.unsaved(true).remove(0).rows;
+    let (mut learners, _) = learners(100, &[]);
+    update(&mut learners, &["198.51.100.7", "203.0.113.9"], 40);
+    let mut saved = learners.unsaved(true).remove(0).rows;
     let path = saved
         .iter_mut()
         .find(|(key, _)| key[0] == Level::Path as u8);
     path.unwrap().1[20] ^= 1;
-    let (taught, restored) = restored(lesson(100), &saved, 1e9);
-    assert_eq!((restored.damaged, taught.learner.path_count()), (1, 1));
+    let (policy, restored) = restored(settings(100), &saved, 1e9);
+    assert_eq!((restored.damaged, policy.learner.path_count()), (1, 1));
     assert_eq!(
         restored.taken_up,
         saved.len() - 3,
@@ -310,21 +319,21 @@ fn a_damaged_row_takes_no_other_with_it() {
 
 #[test]
 fn a_reset_leaves_the_first_distribution() {
-    let (mut room, dists) = room(100, &[]);
+    let (mut learners, dists) = learners(100, &[]);
     let first = dists.len();
-    teach(&mut room, &["198.51.100.7"], 4);
-    assert_eq!(room.reset(), 1);
-    room.publish(usize::MAX);
+    update(&mut learners, &["198.51.100.7"], 4);
+    assert_eq!(learners.reset(), 1);
+    learners.publish(usize::MAX);
     assert_eq!(dists.len(), first);
-    assert!(room.unsaved(false).remove(0).is_all);
+    assert!(learners.unsaved(false).remove(0).is_all);
 }
 
 #[test]
 fn of_an_address_that_is_not_known_its_group_is_explained_or_all() {
-    let (mut room, _) = room(100, &[]);
-    teach(&mut room, &["198.51.100.7"], 40);
+    let (mut learners, _) = learners(100, &[]);
+    update(&mut learners, &["198.51.100.7"], 40);
     let mut explained = |address: &str| {
-        let seen = room
+        let seen = learners
             .explain(&address.parse().unwrap(), &Live::default())
             .remove(0);
         assert_eq!(seen.netns, None, "public addresses are everybody's");
@@ -349,14 +358,14 @@ fn of_an_address_that_is_not_known_its_group_is_explained_or_all() {
 
 #[test]
 fn a_private_address_is_named_by_its_namespace() {
-    let (mut room, _) = room(100, &[]);
+    let (mut learners, _) = learners(100, &[]);
     let private = tp_record {
         domain: 77,
         netns_cookie: 4_294_967_373,
         ..record("10.0.0.7", 0, 250)
     };
-    room.take(&private);
-    let seen = room
+    learners.take(&private);
+    let seen = learners
         .explain(&"10.0.0.7".parse().unwrap(), &Live::default())
         .remove(0);
     assert_eq!(seen.netns, Some(super::super::Netns::Cookie(4_294_967_373)));
@@ -364,45 +373,45 @@ fn a_private_address_is_named_by_its_namespace() {
 
 #[test]
 fn a_new_namespace_is_named_however_many_came_and_went() {
-    let (mut room, _) = room(100, &[]);
+    let (mut learners, _) = learners(100, &[]);
     let of = |domain: u32| tp_record {
         domain,
         netns_cookie: u64::from(domain),
         ..record("10.0.0.7", 0, 300)
     };
     for domain in 1..10_000 {
-        room.note_origin(&of(domain));
-        room.records += 1;
-        room.note_origin(&of(1)); // one that stays
+        learners.note_origin(&of(domain));
+        learners.records += 1;
+        learners.note_origin(&of(1)); // one that stays
     }
-    room.take(&of(10_000));
-    let seen = room.explain(&"10.0.0.7".parse().unwrap(), &Live::default());
+    learners.take(&of(10_000));
+    let seen = learners.explain(&"10.0.0.7".parse().unwrap(), &Live::default());
     assert_eq!(seen[0].netns, Some(super::super::Netns::Cookie(10_000)));
-    assert!(room.domains.contains_key(&1) && room.domains.len() <= DOMAINS_MAX);
+    assert!(learners.domains.contains_key(&1) && learners.domains.len() <= DOMAINS_MAX);
 }
 
 #[test]
 fn the_status_counts_what_came_and_what_was_given() {
-    let (mut room, _) = room(100, &[]);
-    teach(&mut room, &["198.51.100.7"], 4);
-    let silent = tp_record {
+    let (mut learners, _) = learners(100, &[]);
+    update(&mut learners, &["198.51.100.7"], 4);
+    let rejected = tp_record {
         bytes_acked: 10,
         weight: 5,
         ..record("198.51.100.7", 0, 250)
     };
-    room.take(&silent);
-    room.take(&tp_record {
+    learners.take(&rejected);
+    learners.take(&tp_record {
         policy: 9,
         ..record("198.51.100.7", 0, 250)
     });
-    room.take(&tp_record {
+    learners.take(&tp_record {
         flags: TP_RECORD_SAMPLE as u8,
         cookie: 8,
         ..record("198.51.100.7", 0, 250)
     });
-    let status = room.status();
-    assert_eq!((status.records, status.taught, status.paths), (7, 5, 1));
-    assert_eq!(status.silent.get("short"), Some(&1));
+    let status = learners.status();
+    assert_eq!((status.records, status.updates, status.paths), (7, 5, 1));
+    assert_eq!(status.rejected.get("short"), Some(&1));
     let given = &status.policies[0];
     assert_eq!(
         (given.policy.as_str(), given.default.as_str()),
@@ -415,14 +424,14 @@ fn the_status_counts_what_came_and_what_was_given() {
 
 #[test]
 fn pages_have_each_path_once() {
-    let (mut room, _) = room(100, &[]);
+    let (mut learners, _) = learners(100, &[]);
     let addresses: Vec<String> = (0..50).map(|i| format!("198.18.{i}.7")).collect();
     let all: Vec<&str> = addresses.iter().map(String::as_str).collect();
-    teach(&mut room, &all, 1);
+    update(&mut learners, &all, 1);
     let mut met = Vec::new();
     let mut from = Some((0, 0));
     while let Some(at) = from {
-        let (page, next) = room.page(at, 7, &Live::default());
+        let (page, next) = learners.page(at, 7, &Live::default());
         met.extend(page.into_iter().map(|seen| seen.view.prefix));
         from = next;
     }
@@ -433,22 +442,22 @@ fn pages_have_each_path_once() {
 
 #[test]
 fn each_path_counts_the_connections_that_ended() {
-    let (mut room, _) = room(100, &[]);
-    teach(&mut room, &["198.51.100.7"], 5);
-    teach(&mut room, &["203.0.113.9"], 2);
+    let (mut learners, _) = learners(100, &[]);
+    update(&mut learners, &["198.51.100.7"], 5);
+    update(&mut learners, &["203.0.113.9"], 2);
     let few = tp_record {
-        bytes_acked: 100, // too few to teach; the weight makes the record stand for others
+        bytes_acked: 100, // too few for an update; the weight makes the record stand for others
         weight: 16,
         ..record("198.51.100.7", 0, 250)
     };
-    room.take(&few);
+    learners.take(&few);
     let sample = tp_record {
         flags: TP_RECORD_SAMPLE as u8,
         cookie: 7,
         ..record("198.51.100.7", 0, 250)
     };
-    room.take(&sample);
-    let mut counts: Vec<(String, u64)> = room
+    learners.take(&sample);
+    let mut counts: Vec<(String, u64)> = learners
         .page((0, 0), 10, &Live::default())
         .0
         .iter()

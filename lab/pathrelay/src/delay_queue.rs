@@ -1,4 +1,4 @@
-//! The lanes of one direction: packets to some destinations have a delay and losses of their own.
+//! The delay queues of one direction: packets to some destinations have a delay and losses of their own.
 
 use std::{
     collections::HashMap,
@@ -9,7 +9,7 @@ use std::{
 use crate::{
     line::{Line, MOST},
     link::{Change, Loss},
-    luck::Luck,
+    loss::RandomLoss,
 };
 
 /// `struct virtio_net_hdr`, before each packet.
@@ -17,22 +17,22 @@ pub const HEADER: usize = 10;
 
 /// Packets with the same delay and the same chance to be lost.
 #[derive(Debug)]
-pub struct Lane {
+pub struct DelayQueue {
     pub line: Line,
     delay: Duration,
     loss: Loss,
-    luck: Luck,
+    random_loss: RandomLoss,
 }
 
-impl Lane {
+impl DelayQueue {
     /// `memory`: bytes that may be under way.
     #[must_use]
-    pub fn new(delay: Duration, loss: Loss, seed: u64, memory: usize) -> Lane {
-        Lane {
+    pub fn new(delay: Duration, loss: Loss, seed: u64, memory: usize) -> DelayQueue {
+        DelayQueue {
             line: Line::new(memory),
             delay,
             loss,
-            luck: Luck::new(loss, seed),
+            random_loss: RandomLoss::new(loss, seed),
         }
     }
 
@@ -40,12 +40,12 @@ impl Lane {
         self.delay = change.delay.unwrap_or(self.delay);
         self.loss.share = change.share.unwrap_or(self.loss.share);
         self.loss.burst = change.burst.unwrap_or(self.loss.burst);
-        self.luck.set(self.loss);
+        self.random_loss.set(self.loss);
     }
 
     /// The fate of the packet in the line's room, which came at `now_ns`: on its way (`true`), or lost.
     fn take(&mut self, len: usize, now_ns: u64) -> bool {
-        if self.luck.is_lost() {
+        if self.random_loss.is_lost() {
             return false;
         }
         // Not before the packet ahead of it, if the delay has become shorter.
@@ -60,52 +60,52 @@ impl Lane {
 pub enum Fate {
     Taken,
     Lost,
-    /// There is no room on its lane.
+    /// There is no room on its delay queue.
     NoRoom,
 }
 
-/// All lanes of a direction. The first one is for destinations without a lane of their own.
+/// All delay queues of a direction. The first one is for destinations without a delay queue of their own.
 #[derive(Debug)]
-pub struct Lanes {
-    list: Vec<Lane>,
+pub struct DelayQueues {
+    list: Vec<DelayQueue>,
     by_destination: HashMap<IpAddr, usize>,
 }
 
-impl Lanes {
+impl DelayQueues {
     #[must_use]
-    pub fn new(first: Lane) -> Lanes {
-        Lanes {
+    pub fn new(first: DelayQueue) -> DelayQueues {
+        DelayQueues {
             list: vec![first],
             by_destination: HashMap::new(),
         }
     }
 
-    /// One more lane, for packets to these addresses.
-    pub fn add(&mut self, lane: Lane, addresses: impl IntoIterator<Item = IpAddr>) {
+    /// One more delay queue, for packets to these addresses.
+    pub fn add(&mut self, queue: DelayQueue, addresses: impl IntoIterator<Item = IpAddr>) {
         let number = self.list.len();
-        self.list.push(lane);
+        self.list.push(queue);
         let added = addresses.into_iter().map(|address| (address, number));
         self.by_destination.extend(added);
     }
 
-    /// The first lane.
-    pub fn first(&self) -> &Lane {
+    /// The first delay queue.
+    pub fn first(&self) -> &DelayQueue {
         &self.list[0]
     }
 
-    /// The first lane, to change it.
-    pub fn first_mut(&mut self) -> &mut Lane {
+    /// The first delay queue, to change it.
+    pub fn first_mut(&mut self) -> &mut DelayQueue {
         &mut self.list[0]
     }
 
-    /// The lane whose first packet is due before those of the others, and when that is.
-    pub fn next(&mut self) -> Option<(u64, &mut Lane)> {
-        let due = |lane: &&mut Lane| lane.line.due_ns().unwrap_or(u64::MAX);
+    /// The delay queue whose first packet is due before those of the others, and when that is.
+    pub fn next(&mut self) -> Option<(u64, &mut DelayQueue)> {
+        let due = |queue: &&mut DelayQueue| queue.line.due_ns().unwrap_or(u64::MAX);
         let next = self.list.iter_mut().min_by_key(due)?;
         Some((next.line.due_ns()?, next))
     }
 
-    /// Decides about the packet of `len` bytes that was read into the room of the first lane's line.
+    /// Decides about the packet of `len` bytes that was read into the room of the first delay queue's line.
     pub fn take(&mut self, len: usize, now_ns: u64) -> Fate {
         let (first, rest) = match self.list.split_first_mut() {
             Some(found) if !self.by_destination.is_empty() => found,
@@ -116,20 +116,20 @@ impl Lanes {
         };
         let to = destination(&room[..len.min(MOST)]);
         let number = to.and_then(|to| self.by_destination.get(&to).copied());
-        let Some(lane) = number.and_then(|number| rest.get_mut(number - 1)) else {
+        let Some(queue) = number.and_then(|number| rest.get_mut(number - 1)) else {
             return fate(first.take(len, now_ns));
         };
-        let Some(own) = lane.line.room() else {
+        let Some(own) = queue.line.room() else {
             return Fate::NoRoom;
         };
         own[..len].copy_from_slice(&room[..len]);
-        fate(lane.take(len, now_ns))
+        fate(queue.take(len, now_ns))
     }
 
-    /// The most bytes that were under way on all lanes, each at its own time.
+    /// The most bytes that were under way on all delay queues, each at its own time.
     #[must_use]
     pub fn most_held(&self) -> usize {
-        self.list.iter().map(|lane| lane.line.most_held()).sum()
+        self.list.iter().map(|queue| queue.line.most_held()).sum()
     }
 }
 
@@ -162,9 +162,9 @@ mod tests {
         burst: 1.0,
     };
 
-    fn lane(delay_ms: u64, share: f64) -> Lane {
+    fn queue(delay_ms: u64, share: f64) -> DelayQueue {
         let loss = Loss { share, ..NO_LOSS };
-        Lane::new(Duration::from_millis(delay_ms), loss, 1, 0)
+        DelayQueue::new(Duration::from_millis(delay_ms), loss, 1, 0)
     }
 
     /// A packet to an IPv4 address, whose bytes after the headers are `mark`.
@@ -175,49 +175,52 @@ mod tests {
         packet
     }
 
-    fn give(lanes: &mut Lanes, packet: &[u8], now_ns: u64) -> Fate {
-        let room = lanes.first_mut().line.room().unwrap();
+    fn give(queues: &mut DelayQueues, packet: &[u8], now_ns: u64) -> Fate {
+        let room = queues.first_mut().line.room().unwrap();
         room[..packet.len()].copy_from_slice(packet);
-        lanes.take(packet.len(), now_ns)
+        queues.take(packet.len(), now_ns)
     }
 
     #[test]
     fn a_destination_has_its_own_delay_and_loss() {
-        let mut lanes = Lanes::new(lane(10, 0.0));
-        lanes.add(lane(50, 0.0), [IpAddr::from([198, 18, 0, 1])]);
-        lanes.add(lane(5, 1.0), [IpAddr::from([198, 18, 0, 2])]);
+        let mut queues = DelayQueues::new(queue(10, 0.0));
+        queues.add(queue(50, 0.0), [IpAddr::from([198, 18, 0, 1])]);
+        queues.add(queue(5, 1.0), [IpAddr::from([198, 18, 0, 2])]);
         assert_eq!(
-            give(&mut lanes, &packet([198, 18, 0, 1], 1), 0),
+            give(&mut queues, &packet([198, 18, 0, 1], 1), 0),
             Fate::Taken
         );
-        assert_eq!(give(&mut lanes, &packet([10, 0, 0, 1], 2), 0), Fate::Taken);
-        assert_eq!(give(&mut lanes, &packet([198, 18, 0, 2], 3), 0), Fate::Lost);
+        assert_eq!(give(&mut queues, &packet([10, 0, 0, 1], 2), 0), Fate::Taken);
+        assert_eq!(
+            give(&mut queues, &packet([198, 18, 0, 2], 3), 0),
+            Fate::Lost
+        );
         for (at_ms, mark) in [(10, 2), (50, 1)] {
-            let (due_ns, lane) = lanes.next().unwrap();
+            let (due_ns, queue) = queues.next().unwrap();
             assert_eq!(due_ns, at_ms * 1_000_000);
-            let first = lane.line.first().unwrap();
+            let first = queue.line.first().unwrap();
             assert_eq!((first.len(), first[HEADER + 40]), (HEADER + 60, mark));
-            lane.line.pop();
+            queue.line.pop();
         }
-        assert!(lanes.next().is_none());
+        assert!(queues.next().is_none());
     }
 
     #[test]
     fn a_packet_keeps_its_place_on_its_lane_if_the_delay_becomes_shorter() {
-        let mut lanes = Lanes::new(lane(50, 0.0));
-        give(&mut lanes, &packet([10, 0, 0, 1], 1), 0);
-        lanes.first_mut().change(&Change {
+        let mut queues = DelayQueues::new(queue(50, 0.0));
+        give(&mut queues, &packet([10, 0, 0, 1], 1), 0);
+        queues.first_mut().change(&Change {
             at: Duration::ZERO,
             delay: Some(Duration::from_millis(1)),
             share: None,
             burst: None,
         });
-        give(&mut lanes, &packet([10, 0, 0, 1], 2), 1_000_000);
+        give(&mut queues, &packet([10, 0, 0, 1], 2), 1_000_000);
         for mark in [1, 2] {
-            let (due_ns, lane) = lanes.next().unwrap();
+            let (due_ns, queue) = queues.next().unwrap();
             assert_eq!(due_ns, 50_000_000);
-            assert_eq!(lane.line.first().unwrap()[HEADER + 40], mark);
-            lane.line.pop();
+            assert_eq!(queue.line.first().unwrap()[HEADER + 40], mark);
+            queue.line.pop();
         }
     }
 

@@ -1,5 +1,5 @@
-//! Take-over: a daemon becomes another program, or the same one with its configuration read anew, and stays
-//! attached all the time. See docs/understand/decisions/17-take-over.md.
+//! Upgrade in place: a daemon becomes another program, or to the same one with a new configuration, and stays
+//! attached all the time. See docs/understand/decisions/17-upgrade.md.
 
 use std::{
     os::fd::AsRawFd,
@@ -17,30 +17,30 @@ use super::{
     Daemon, Prepared,
     control::Control,
     egress::Egress,
-    handover::{Estate, HandOver, Numbers},
+    inherited::{HandOver, Inherited, Numbers},
     keeper::Keeper,
     learning::Learning,
     manager, rules,
     trial::{Successor, Trial, command},
 };
-use crate::{args::RunArgs, figures::TakeOvers};
+use crate::{args::RunArgs, figures::Upgrades};
 
 /// The longest time that a successor waits for clients that have not got their answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The state of a take-over.
+/// The state of an upgrade.
 #[derive(Default)]
-pub(super) struct Succession {
+pub(super) struct Upgrade {
     trial: Option<Trial>,
     ready: Option<(Successor, Instant)>,
-    pub(super) times: TakeOvers,
+    pub(super) times: Upgrades,
 }
 
-impl Succession {
-    pub(super) fn new(times: TakeOvers) -> Succession {
-        Succession {
+impl Upgrade {
+    pub(super) fn new(times: Upgrades) -> Upgrade {
+        Upgrade {
             times,
-            ..Succession::default()
+            ..Upgrade::default()
         }
     }
 
@@ -48,14 +48,14 @@ impl Succession {
         self.trial.as_ref()
     }
 
-    /// Whether a take-over is under way.
+    /// Whether an upgrade is under way.
     pub(super) fn is_under_way(&self) -> bool {
         self.trial.is_some() || self.ready.is_some()
     }
 
     fn refuse(&mut self, problems: Vec<String>) {
         for problem in &problems {
-            tracing::warn!("not taken over, all goes on as before: {problem}");
+            tracing::warn!("not upgraded, all goes on as before: {problem}");
         }
         self.times.refused += 1;
         self.times.problems = problems;
@@ -63,21 +63,21 @@ impl Succession {
 }
 
 impl Daemon {
-    /// Starts the trial of a program. If the trial succeeds, the program takes over.
+    /// Starts the trial of a program. If the trial succeeds, the daemon becomes it.
     pub(super) fn try_successor(&mut self, program: &Path) {
-        tracing::info!(program = %program.display(), "trying whether it can take over");
+        tracing::info!(program = %program.display(), "trying an upgrade");
         manager::reloading();
-        let mut estate = self.estate();
+        let mut inherited = self.inherited();
         // The trial gets no link or claim: it must not keep a dead daemon attached, or its place taken.
-        estate.pilot.links.clear();
-        estate.pilot.claim = None;
+        inherited.pilot.links.clear();
+        inherited.pilot.claim = None;
         let hand_over = HandOver {
             trial: true,
-            estate: Some(estate),
-            ..HandOver::new(self.succession.times.clone())
+            inherited: Some(inherited),
+            ..HandOver::new(self.upgrade.times.clone())
         };
         match Trial::begin(program, &hand_over) {
-            Ok(trial) => self.succession.trial = Some(trial),
+            Ok(trial) => self.upgrade.trial = Some(trial),
             Err(error) => {
                 let problem = format!("{} cannot be started: {error}", program.display());
                 self.refuse(vec![problem]);
@@ -85,49 +85,49 @@ impl Daemon {
         }
     }
 
-    /// The program that takes over now, if there is one: its trial succeeded, and no client waits for an
+    /// The program that the daemon becomes now, if there is one: its trial succeeded, and no client waits for an
     /// answer, or `PATIENCE` is over.
     pub(super) fn successor(&mut self, control: &Control) -> Option<Successor> {
-        if let Some(mut trial) = self.succession.trial.take() {
+        if let Some(mut trial) = self.upgrade.trial.take() {
             if !trial.is_over() {
-                self.succession.trial = Some(trial);
+                self.upgrade.trial = Some(trial);
                 return None;
             }
             match trial.end() {
-                Ok(successor) => self.succession.ready = Some((successor, Instant::now())),
+                Ok(successor) => self.upgrade.ready = Some((successor, Instant::now())),
                 Err(problems) => self.refuse(problems),
             }
         }
-        let (successor, since) = self.succession.ready.take()?;
+        let (successor, since) = self.upgrade.ready.take()?;
         if control.is_idle() || since.elapsed() >= PATIENCE {
             return Some(successor);
         }
-        self.succession.ready = Some((successor, since));
+        self.upgrade.ready = Some((successor, since));
         None
     }
 
     fn refuse(&mut self, problems: Vec<String>) {
-        self.succession.refuse(problems);
+        self.upgrade.refuse(problems);
         self.tell_ready();
     }
 
     /// Becomes the successor. It returns only if that failed; the daemon then goes on as before.
-    pub(super) fn give_way(&mut self, control: &Control, successor: &Successor) {
+    pub(super) fn become_successor(&mut self, control: &Control, successor: &Successor) {
         // Records that come from now on wait in the ring for the successor. This program could not save them.
         self.set_resting(true);
         let _ = self.save(); // it logs its own errors
         manager::alive();
         let mut command = command(&successor.program);
-        let mut estate = self.estate();
-        estate.counts = self.learning.as_ref().and_then(Learning::counts);
-        estate.config = successor.verdict.config.clone();
+        let mut inherited = self.inherited();
+        inherited.counts = self.learning.as_ref().and_then(Learning::counts);
+        inherited.config = successor.result.config.clone();
         let (listener, lock) = control.descriptors();
-        estate.control = Some([listener.as_raw_fd(), lock.as_raw_fd()]);
-        let mut left: Vec<i32> = estate.pilot.all().collect();
-        left.extend(estate.control.iter().flatten());
-        left.extend(estate.kept.iter().map(|kept| kept.fd));
+        inherited.control = Some([listener.as_raw_fd(), lock.as_raw_fd()]);
+        let mut left: Vec<i32> = inherited.pilot.all().collect();
+        left.extend(inherited.control.iter().flatten());
+        left.extend(inherited.kept.iter().map(|kept| kept.fd));
         let hand_over = HandOver {
-            estate: Some(estate),
+            inherited: Some(inherited),
             ..HandOver::new(self.times_after())
         };
         let error = match hand_over.tell(&mut command) {
@@ -148,22 +148,22 @@ impl Daemon {
         }
     }
 
-    pub(super) fn times_after(&self) -> TakeOvers {
-        TakeOvers {
-            done: self.succession.times.done + 1,
-            refused: self.succession.times.refused,
+    pub(super) fn times_after(&self) -> Upgrades {
+        Upgrades {
+            done: self.upgrade.times.done + 1,
+            refused: self.upgrade.times.refused,
             problems: Vec::new(),
         }
     }
 
     /// Everything that a successor goes on with.
-    fn estate(&self) -> Estate {
+    fn inherited(&self) -> Inherited {
         let (pilot, keys) = self.pilot.legacy();
         let held = self.held.iter().map(tcpilot_kernel::cc::Held::descriptor);
         let kept = self.kept.iter().map(Kept::descriptor);
         let passed_ns = self.started.elapsed().as_nanos() as u64;
         let named = self.templates.iter().zip(&self.rules);
-        Estate {
+        Inherited {
             config: None,
             pilot,
             keys,
@@ -191,51 +191,51 @@ impl Daemon {
         }
     }
 
-    /// Makes a daemon from the possessions of the former program. Its own programs are not attached until
-    /// [`Daemon::take_place`].
+    /// Makes a daemon from the state that the former program left. Its own programs are not attached until
+    /// [`Daemon::replace_programs`].
     pub(super) fn resume(
         args: &RunArgs,
-        estate: &Estate,
-        times: TakeOvers,
+        inherited: &Inherited,
+        times: Upgrades,
     ) -> Result<(Daemon, Legacy), Failure> {
-        let legacy = Legacy::take(&estate.pilot, estate.keys)?;
-        let kept = estate.kept.iter().map(|kept| Kept::take(*kept));
+        let legacy = Legacy::take(&inherited.pilot, inherited.keys)?;
+        let kept = inherited.kept.iter().map(|kept| Kept::take(*kept));
         let kept = kept.collect::<Result<Vec<Kept>, _>>()?;
-        let config = Config::of(estate.config.as_ref())?;
-        let mut prepared = Prepared::new(config, args, Some(&estate.numbers))?;
+        let config = Config::of(inherited.config.as_ref())?;
+        let mut prepared = Prepared::new(config, args, Some(&inherited.numbers))?;
         let mut keeper = Keeper::open(&args.state)?;
         prepared.abi.assignment_secrets = keeper.secrets();
         let (egress, problems) = Egress::go_on(prepared.devices(), &args.state);
-        let pilot = Pilot::succeed(&prepared.abi, &legacy)?;
-        let former = rules::former(&prepared.templates, &estate.cgroups);
+        let pilot = Pilot::inherit(&prepared.abi, &legacy)?;
+        let former = rules::former(&prepared.templates, &inherited.cgroups);
         let mut daemon = Daemon::assemble(prepared, pilot, keeper, (egress, problems), &former);
         daemon.kept = kept;
-        let passed_ns = monotonic_ns().saturating_sub(estate.started_ns);
+        let passed_ns = monotonic_ns().saturating_sub(inherited.started_ns);
         let started = Instant::now().checked_sub(Duration::from_nanos(passed_ns));
         daemon.started = started.unwrap_or(daemon.started);
-        daemon.saved_ns = estate.saved_ns;
-        let was_told = |trouble: &Trouble| estate.told.iter().any(|word| word == trouble.word());
+        daemon.saved_ns = inherited.saved_ns;
+        let was_told = |trouble: &Trouble| inherited.told.iter().any(|word| word == trouble.word());
         daemon.told = Trouble::ALL.into_iter().filter(was_told).collect();
-        daemon.off.clone_from(&estate.off);
-        daemon.succession = Succession::new(times);
+        daemon.off.clone_from(&inherited.off);
+        daemon.upgrade = Upgrade::new(times);
         daemon.open_learning()?;
-        if let (Some(learning), Some(counts)) = (&daemon.learning, &estate.counts) {
+        if let (Some(learning), Some(counts)) = (&daemon.learning, &inherited.counts) {
             learning.go_on(counts.clone());
         }
         Ok((daemon, legacy))
     }
 
     /// Replaces the running BPF programs by its own.
-    pub(super) fn take_place(&mut self, legacy: Legacy) -> Result<(), Failure> {
+    pub(super) fn replace_programs(&mut self, legacy: Legacy) -> Result<(), Failure> {
         let cgroup = self.cgroup.clone();
-        self.pilot.take_over(legacy, &cgroup)?;
+        self.pilot.replace(legacy, &cgroup)?;
         self.begin_learning()?;
         self.watch_traffic();
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
             arms = self.arms.join(","),
             dry_run = self.config.dry_run,
-            "took over, attached all the while"
+            "upgraded, attached all the while"
         );
         Ok(())
     }
@@ -243,7 +243,7 @@ impl Daemon {
 
 /// Becomes a program that starts anew, after everything of this daemon is gone. Returns only if that failed,
 /// with the reason.
-pub(super) fn start_anew(successor: &Successor, times: TakeOvers) -> Failure {
+pub(super) fn start_anew(successor: &Successor, times: Upgrades) -> Failure {
     let mut command = command(&successor.program);
     let error = match HandOver::new(times).tell(&mut command) {
         Ok(told) => become_program(command, &[told.as_raw_fd()]),

@@ -3,28 +3,32 @@
 use tcpilot_abi::{TP_CONN_DRY_RUN, TP_RECORD_MOVED, TP_RECORD_SAMPLE, TP_TRIAL_HELD_OUT};
 
 use super::{
-    tests::{lesson, record, room_of, teach},
+    tests::{learners_of, record, settings, update},
     *,
 };
-use crate::daemon::learning::taught::{Lesson, MoveTerms};
+use crate::daemon::learning::policy_learner::{MoveTerms, PolicySettings};
 
 const BBR: u8 = 0;
 const CUBIC: u8 = 1;
 const HERE: &str = "198.51.100.7";
 
-fn moving() -> Lesson {
-    Lesson {
+fn moving() -> PolicySettings {
+    PolicySettings {
         moves: Some(MoveTerms {
             gain: 0.1,
             every_ns: 300_000_000_000,
         }),
-        ..lesson(100)
+        ..settings(100)
     }
 }
 
-/// Takes the samples of a long connection on cubic, ten seconds apart, and returns the wish after each.
+/// Takes the samples of a long connection on cubic, ten seconds apart, and returns the request after each.
 /// `change` may alter a sample.
-fn wishes(room: &mut Room, count: u64, change: impl Fn(u64, &mut tp_record)) -> Vec<Option<Move>> {
+fn requests(
+    learners: &mut Learners,
+    count: u64,
+    change: impl Fn(u64, &mut tp_record),
+) -> Vec<Option<MoveRequest>> {
     let of_sample = |number: u64| {
         let mut record = record(HERE, CUBIC, 500);
         record.cookie = 77;
@@ -34,69 +38,69 @@ fn wishes(room: &mut Room, count: u64, change: impl Fn(u64, &mut tp_record)) -> 
         record.busy_ticks *= number as u32 + 1;
         record.segments *= number as u32 + 1;
         change(number, &mut record);
-        room.take(&record);
-        room.wishes.pop()
+        learners.take(&record);
+        learners.requests.pop()
     };
     (0..count).map(of_sample).collect()
 }
 
-fn knowing_room(lesson: Lesson) -> Room {
-    let (mut room, _) = room_of(lesson, &[]);
-    teach(&mut room, &[HERE], 60);
-    room
+fn trained(settings: PolicySettings) -> Learners {
+    let (mut learners, _) = learners_of(settings, &[]);
+    update(&mut learners, &[HERE], 60);
+    learners
 }
 
 #[test]
 fn a_long_connection_is_moved_to_what_its_path_surely_does_better_with() {
-    let wish = Move {
+    let request = MoveRequest {
         cookie: 77,
         from: CUBIC,
         to: BBR,
     };
-    let seen = wishes(&mut knowing_room(moving()), 3, |_, _| {});
+    let seen = requests(&mut trained(moving()), 3, |_, _| {});
     // After the first sample the connection does not count as long yet.
-    assert_eq!(seen, [None, Some(wish), Some(wish)]);
-    let on_bbr = wishes(&mut knowing_room(moving()), 3, |_, record| record.arm = BBR);
+    assert_eq!(seen, [None, Some(request), Some(request)]);
+    let on_bbr = requests(&mut trained(moving()), 3, |_, record| record.arm = BBR);
     assert_eq!(on_bbr, [None; 3]);
 }
 
 #[test]
 fn nobody_is_moved_without_the_setting_or_for_less_than_is_asked() {
     assert_eq!(
-        wishes(&mut knowing_room(lesson(100)), 3, |_, _| {}),
+        requests(&mut trained(settings(100)), 3, |_, _| {}),
         [None; 3]
     );
-    let mut lesson = moving();
-    if let Some(terms) = &mut lesson.moves {
+    let mut settings = moving();
+    if let Some(terms) = &mut settings.moves {
         terms.gain = 2.0; // bbr takes half as long: 0.7
     }
-    assert_eq!(wishes(&mut knowing_room(lesson), 3, |_, _| {}), [None; 3]);
+    assert_eq!(requests(&mut trained(settings), 3, |_, _| {}), [None; 3]);
 }
 
 #[test]
 fn nobody_is_moved_by_a_guess() {
-    let (mut room, _) = room_of(moving(), &[]);
-    teach(&mut room, &[HERE], 3);
-    assert_eq!(wishes(&mut room, 4, |_, _| {}), [None; 4]);
+    let (mut learners, _) = learners_of(moving(), &[]);
+    update(&mut learners, &[HERE], 3);
+    assert_eq!(requests(&mut learners, 4, |_, _| {}), [None; 4]);
     // If both algorithms do equally well, much knowledge changes nothing.
-    let (mut room, _) = room_of(moving(), &[]);
+    let (mut learners, _) = learners_of(moving(), &[]);
     for number in 0..200 {
-        room.take(&record(HERE, (number % 2) as u8, 250 + number % 7));
+        learners.take(&record(HERE, (number % 2) as u8, 250 + number % 7));
     }
-    assert_eq!(wishes(&mut room, 4, |_, _| {}), [None; 4]);
+    assert_eq!(requests(&mut learners, 4, |_, _| {}), [None; 4]);
 }
 
 #[test]
 fn what_is_held_out_or_not_steered_is_not_moved() {
     let held_out = |_, record: &mut tp_record| record.trial = TP_TRIAL_HELD_OUT as u8;
-    assert_eq!(wishes(&mut knowing_room(moving()), 3, held_out), [None; 3]);
+    assert_eq!(requests(&mut trained(moving()), 3, held_out), [None; 3]);
     let dry_run = |_, record: &mut tp_record| record.conn_flags = TP_CONN_DRY_RUN as u8;
-    assert_eq!(wishes(&mut knowing_room(moving()), 3, dry_run), [None; 3]);
-    let canary = Lesson {
+    assert_eq!(requests(&mut trained(moving()), 3, dry_run), [None; 3]);
+    let canary = PolicySettings {
         steer_percent: 0,
         ..moving()
     };
-    assert_eq!(wishes(&mut knowing_room(canary), 3, |_, _| {}), [None; 3]);
+    assert_eq!(requests(&mut trained(canary), 3, |_, _| {}), [None; 3]);
 }
 
 #[test]
@@ -110,7 +114,7 @@ fn what_was_moved_stays_for_a_while() {
         }
         _ => {}
     };
-    let seen = wishes(&mut knowing_room(moving()), 33, moved);
+    let seen = requests(&mut trained(moving()), 33, moved);
     let first = seen.iter().position(Option::is_some);
     assert_eq!(first, Some(31), "300 s after the move at 10 s");
 }

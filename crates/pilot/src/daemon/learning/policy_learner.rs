@@ -25,12 +25,12 @@ use super::{
     long::Before,
     measures::{Book, Sample, Windows},
     switches::Switches,
-    translate::{Silent, Terms, has, is_held_out, lineage, observation, was_switched},
+    translate::{Rejected, Terms, has, is_held_out, lineage, observation, was_switched},
 };
 
-/// The terms of a policy's learner, which it gets at the start.
+/// The settings of a policy's learner.
 #[derive(Clone, Debug)]
-pub struct Lesson {
+pub struct PolicySettings {
     /// The policy's number.
     pub policy: u8,
     /// Its name.
@@ -42,7 +42,7 @@ pub struct Lesson {
     /// Its algorithms.
     pub arms: Arms,
     /// The learner's constants.
-    pub settings: Settings,
+    pub constants: Settings,
     /// The windows of the paths' measures.
     pub windows: Windows,
     /// Nats that a rescue takes off the reward.
@@ -83,33 +83,33 @@ pub struct Written {
 }
 
 /// One policy's learner.
-pub struct Taught {
-    /// Its terms.
-    pub lesson: Lesson,
+pub struct PolicyLearner {
+    /// Its settings.
+    pub settings: PolicySettings,
     /// The learner itself.
     pub learner: Box<dyn Learner>,
     /// The draws of each algorithm, in the learner's order.
     pub drawn: Vec<Drawn>,
-    /// Records that taught something.
-    pub taught: u64,
+    /// Records that updated the learner.
+    pub updates: u64,
     /// Connections whose algorithm was changed while they were open.
     pub switches: Switches,
     /// The measures of each path.
     pub measures: Book,
     /// The measures of each algorithm's connections, in the learner's order.
     shown: Vec<[Shown; 2]>,
-    /// Records that taught nothing, by the reason.
-    pub silent: BTreeMap<Cow<'static, str>, u64>,
+    /// Records that were rejected, by the reason.
+    pub rejected: BTreeMap<Cow<'static, str>, u64>,
     /// Whether this learner began without the content of the file, so that everything has to be saved.
     pub is_unsaved: bool,
 }
 
-impl Taught {
+impl PolicyLearner {
     /// A learner without any knowledge; `None` only without arms, but [`Arms`] has at least one.
-    pub fn anew(lesson: Lesson, now_s: f64) -> Option<Taught> {
+    pub fn anew(settings: PolicySettings, now_s: f64) -> Option<PolicyLearner> {
         let none = |_: &mut dyn FnMut(&[u8], &[u8])| Ok::<_, Infallible>(());
-        let Ok(taught) = Taught::restore(lesson, now_s, none);
-        taught.map(|(taught, _)| taught)
+        let Ok(policy) = PolicyLearner::restore(settings, now_s, none);
+        policy.map(|(policy, _)| policy)
     }
 
     /// A learner with the saved rows; `None` as above. `rows` calls its argument with each key and row. They
@@ -118,11 +118,11 @@ impl Taught {
     /// # Errors
     /// Those of `rows`.
     pub fn restore<E>(
-        lesson: Lesson,
+        settings: PolicySettings,
         now_s: f64,
         rows: impl FnOnce(&mut dyn FnMut(&[u8], &[u8])) -> Result<(), E>,
-    ) -> Result<Option<(Taught, Restored)>, E> {
-        let Ok(mut learner) = lesson.learner() else {
+    ) -> Result<Option<(PolicyLearner, Restored)>, E> {
+        let Ok(mut learner) = settings.learner() else {
             return Ok(None);
         };
         let (mut rows, mut read) = (Some(rows), Ok(()));
@@ -134,21 +134,21 @@ impl Taught {
         let restored = learner.take_up(&mut rows, now_s);
         read?;
         learner.publish_all();
-        let taught = Taught {
-            drawn: vec![Drawn::default(); lesson.arms.len()],
+        let policy = PolicyLearner {
+            drawn: vec![Drawn::default(); settings.arms.len()],
             learner,
-            taught: 0,
+            updates: 0,
             switches: Switches::default(),
-            measures: Book::new(lesson.arms.len(), lesson.windows),
-            shown: vec![Shown::both(); lesson.arms.len()],
-            silent: BTreeMap::new(),
+            measures: Book::new(settings.arms.len(), settings.windows),
+            shown: vec![Shown::both(); settings.arms.len()],
+            rejected: BTreeMap::new(),
             is_unsaved: restored.taken_up == 0,
-            lesson,
+            settings,
         };
-        Ok(Some((taught, restored)))
+        Ok(Some((policy, restored)))
     }
 
-    /// Learns from a record; true if it taught something. `before`: the connection's last record.
+    /// Learns from a record; true if it updated the learner. `before`: the connection's last record.
     pub fn take(
         &mut self,
         record: &tp_record,
@@ -158,11 +158,11 @@ impl Taught {
     ) -> bool {
         self.count(record);
         self.switches
-            .count(record, self.lesson.arms.of_number(record.arm));
+            .count(record, self.settings.arms.of_number(record.arm));
         let terms = Terms {
-            arms: &self.lesson.arms,
-            reward: &self.lesson.settings.reward,
-            rescue_cost: self.lesson.rescue_cost,
+            arms: &self.settings.arms,
+            reward: &self.settings.constants.reward,
+            rescue_cost: self.settings.rescue_cost,
             ticks_per_s,
             clock,
         };
@@ -170,7 +170,7 @@ impl Taught {
         let seen = match before {
             Before::Nothing => observation(record, lineage(record), None, &terms),
             Before::Told(totals) => observation(record, lineage(record), Some(totals), &terms),
-            Before::Unknown => Err(Silent::Untold),
+            Before::Unknown => Err(Rejected::KnownInPart),
         };
         match &seen {
             Ok(seen) => {
@@ -178,7 +178,7 @@ impl Taught {
                 let groups = self.shown.get_mut(seen.arm).into_iter().flatten();
                 groups.for_each(|shown| shown.add(record, before.totals(), ticks_per_s));
             }
-            Err(why) => self.note_silent(*why),
+            Err(why) => self.note_rejected(*why),
         }
         self.count_by_path(record);
         if let Some(sample) = sample {
@@ -188,9 +188,9 @@ impl Taught {
     }
 
     /// Adds a record to the measures of its path, and forgets those of paths that the learner has forgotten.
-    fn measure(&mut self, record: &tp_record, sample: &Sample, has_taught: bool) {
+    fn measure(&mut self, record: &tp_record, sample: &Sample, is_update: bool) {
         let path = lineage(record).node(Level::Path);
-        self.measures.take(&path, sample, has_taught);
+        self.measures.take(&path, sample, is_update);
         if self.measures.needs_sweep(self.learner.path_count()) {
             self.measures.sweep(self.learner.paths());
         }
@@ -202,7 +202,7 @@ impl Taught {
         groups.filter_map(Shown::view).collect()
     }
 
-    /// Counts a path's ends, even if they taught nothing. A path exists once it has taught.
+    /// Counts a path's ends, even of rejected records. A path exists after its first update.
     fn count_by_path(&mut self, record: &tp_record) {
         if !has(record, TP_RECORD_SAMPLE) {
             let path = lineage(record).node(Level::Path);
@@ -212,7 +212,7 @@ impl Taught {
     }
 
     fn observe(&mut self, seen: &Observation, record: &tp_record) {
-        let was_drawn = self.lesson.is_steered(&seen.lineage.node(Level::Group))
+        let was_drawn = self.settings.is_steered(&seen.lineage.node(Level::Group))
             && u32::from(record.conn_flags) & TP_CONN_DRY_RUN == 0
             && !is_held_out(record);
         let learned = match was_drawn {
@@ -221,9 +221,9 @@ impl Taught {
         };
         match learned {
             Ok(learned) => {
-                self.taught += 1;
+                self.updates += 1;
                 if learned.levels_changed > 0 || learned.path_changed {
-                    tracing::debug!(policy = self.lesson.name, ?learned, "a path changed");
+                    tracing::debug!(policy = self.settings.name, ?learned, "a path changed");
                 }
             }
             // A number was not finite. No record of the BPF programs has one.
@@ -231,8 +231,8 @@ impl Taught {
         }
     }
 
-    fn note_silent(&mut self, why: Silent) {
-        *self.silent.entry(Cow::Borrowed(why.word())).or_default() += 1;
+    fn note_rejected(&mut self, why: Rejected) {
+        *self.rejected.entry(Cow::Borrowed(why.word())).or_default() += 1;
     }
 
     /// Counts the draw of a connection that ended. Beyond 50,000 ends a second one record stands for
@@ -246,7 +246,7 @@ impl Taught {
         {
             return;
         }
-        let arm = self.lesson.arms.of_number(record.arm);
+        let arm = self.settings.arms.of_number(record.arm);
         if let Some(drawn) = arm.and_then(|arm| self.drawn.get_mut(arm)) {
             let ends = record.weight.max(1);
             drawn.connections += u64::from(ends);
@@ -265,15 +265,15 @@ impl Taught {
         generation: u32,
     ) -> Written {
         let mut written = Written::default();
-        let lesson = &self.lesson;
+        let settings = &self.settings;
         let looked_at = self.learner.publish(now_s, budget, &mut |node, plan| {
-            let key = node_key(node, lesson.policy);
+            let key = node_key(node, settings.policy);
             let Some(plan) = plan else {
                 table.remove(&key);
                 return;
             };
-            let upto = lesson.upto(node, plan);
-            let is_same = |dist: Upto| lesson.arms.is_same(&dist, &upto);
+            let upto = settings.upto(node, plan);
+            let is_same = |dist: Upto| settings.arms.is_same(&dist, &upto);
             if table.get(&key).is_some_and(is_same) {
                 return;
             }
@@ -292,17 +292,17 @@ impl Taught {
     }
 }
 
-impl Lesson {
+impl PolicySettings {
     /// The learner of this kind, without any knowledge: here each kind is registered that writes choice
     /// distributions.
     fn learner(&self) -> Result<Box<dyn Learner>, Unusable> {
         if let Some(greedy) = self.greedy.clone() {
-            let (settings, arms) = (self.settings.clone(), self.arms.clone());
+            let (settings, arms) = (self.constants.clone(), self.arms.clone());
             let learner = EpsilonGreedy::new(settings, greedy, self.policy, arms)?;
             return Ok(Box::new(learner));
         }
         // The learners of the crate have the names of the configuration.
-        tcpilot_learner::learner::make(self.kind.name(), self.arms.len(), self.settings.clone())
+        tcpilot_learner::learner::make(self.kind.name(), self.arms.len(), self.constants.clone())
     }
 
     /// The probability of each algorithm for connections of a node with this plan.

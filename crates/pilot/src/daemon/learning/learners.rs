@@ -1,10 +1,10 @@
-//! The room: the learners of all policies, and the choice distributions that they write. It knows neither threads nor
-//! the kernel, so tests can teach it made-up records.
+//! The learners: the learners of all policies, and the choice distributions that they write. It knows neither threads nor
+//! the kernel, so tests can give it made-up records.
 
 use std::collections::HashMap;
 
 use tcpilot_abi::tp_record;
-use tcpilot_kernel::{MOVES, Move};
+use tcpilot_kernel::{MOVES, MoveRequest};
 
 use super::{
     choice_dists::Table,
@@ -12,19 +12,19 @@ use super::{
     effect::Effect,
     histogram::{self, Histogram},
     long::Long,
-    origin::{OfRoom, Origin},
-    taught::{Taught, Written},
+    origin::{Origin, SharedCounts},
+    policy_learner::{PolicyLearner, Written},
 };
 use crate::figures::EffectReport;
 
-/// The most origins that are remembered. Of more those that were seen longest ago go: their paths are shown by
-/// number from then on.
+/// Maximum number of origins; the least recently seen are evicted, and their paths are shown by number from then
+/// on.
 const DOMAINS_MAX: usize = 4096;
 
 /// The learners and everything that they share, see the module's comment.
-pub struct Room {
+pub struct Learners {
     /// The learner of each policy.
-    pub taught: Vec<Taught>,
+    pub policies: Vec<PolicyLearner>,
     pub(super) table: Box<dyn Table>,
     pub(super) clock: Clock,
     long: Long,
@@ -32,12 +32,12 @@ pub struct Room {
     pub ticks_per_s: u32,
     generation: u32,
     /// The counts of former programs.
-    pub before: OfRoom,
+    pub before: SharedCounts,
     /// Records that came.
     pub records: u64,
     /// Records for which the ring had no room.
     pub dropped: u64,
-    /// Whether records stay in the ring, for the program that is about to take over.
+    /// Whether records stay in the ring, for the next program.
     pub is_resting: bool,
     /// Times that choice distributions were written.
     pub publications: u64,
@@ -47,22 +47,22 @@ pub struct Room {
     /// The origin of each domain, the number that a record has for it; and the number of its last record.
     pub(super) domains: HashMap<u32, (Origin, u64)>,
     /// Long connections that should be moved to another algorithm.
-    pub wishes: Vec<Move>,
+    pub requests: Vec<MoveRequest>,
     /// Times of the thread's turns.
     pub(super) turns: Histogram,
 }
 
-impl Room {
-    /// A room with these learners, which write their choice distributions to this table.
-    pub fn new(taught: Vec<Taught>, table: Box<dyn Table>, clock: Clock) -> Room {
-        Room {
-            taught,
+impl Learners {
+    /// Learners with these learners, which write their choice distributions to this table.
+    pub fn new(policies: Vec<PolicyLearner>, table: Box<dyn Table>, clock: Clock) -> Learners {
+        Learners {
+            policies,
             table,
             clock,
             long: Long::default(),
             ticks_per_s: 0,
             generation: 0,
-            before: OfRoom::default(),
+            before: SharedCounts::default(),
             records: 0,
             dropped: 0,
             is_resting: false,
@@ -70,7 +70,7 @@ impl Room {
             crowded: 0,
             effect: None,
             domains: HashMap::new(),
-            wishes: Vec::new(),
+            requests: Vec::new(),
             turns: Histogram::new(histogram::TIMES),
         }
     }
@@ -89,18 +89,18 @@ impl Room {
         if record.domain != 0 {
             self.note_origin(record);
         }
-        let of = |taught: &&mut Taught| taught.lesson.policy == record.policy;
+        let of = |policy: &&mut PolicyLearner| policy.settings.policy == record.policy;
         // A policy that no longer exists has no learner, but its last connections still end.
-        if let Some(taught) = self.taught.iter_mut().find(of) {
+        if let Some(policy) = self.policies.iter_mut().find(of) {
             if let Some(effect) = &mut self.effect {
-                let lesson = &taught.lesson;
-                let arm = lesson.arms.of_number(record.arm);
-                let name = arm.and_then(|arm| lesson.arms.names().get(arm));
+                let settings = &policy.settings;
+                let arm = settings.arms.of_number(record.arm);
+                let name = arm.and_then(|arm| settings.arms.names().get(arm));
                 let name = name.map(String::as_str);
-                effect.take(record, &lesson.name, name, self.ticks_per_s);
+                effect.take(record, &settings.name, name, self.ticks_per_s);
             }
-            if taught.take(record, &before, &self.clock, self.ticks_per_s) {
-                self.wish(record);
+            if policy.take(record, &before, &self.clock, self.ticks_per_s) {
+                self.request_move(record);
             }
         }
     }
@@ -121,26 +121,26 @@ impl Room {
     }
 
     /// Notes that a long connection should be moved, if it should.
-    fn wish(&mut self, record: &tp_record) {
-        let of = |taught: &&mut Taught| taught.lesson.policy == record.policy;
-        let Some(taught) = self.taught.iter_mut().find(of) else {
+    fn request_move(&mut self, record: &tp_record) {
+        let of = |policy: &&mut PolicyLearner| policy.settings.policy == record.policy;
+        let Some(policy) = self.policies.iter_mut().find(of) else {
             return;
         };
-        let Some(terms) = taught.lesson.moves else {
+        let Some(terms) = policy.settings.moves else {
             return;
         };
-        if self.wishes.len() < MOVES && self.long.is_settled(record, terms.every_ns) {
+        if self.requests.len() < MOVES && self.long.is_settled(record, terms.every_ns) {
             let now_s = self.clock.now_s();
-            self.wishes.extend(taught.wish(record, now_s));
+            self.requests.extend(policy.move_request(record, now_s));
         }
     }
 
     /// The report on whether steering helps.
     pub fn effect_report(&mut self) -> Option<EffectReport> {
         let explored = self
-            .taught
+            .policies
             .iter()
-            .map(|taught| taught.learner.spent())
+            .map(|policy| policy.learner.spent())
             .fold(0.0, |sum, spent| sum + spent);
         self.effect.as_mut().map(|effect| effect.report(explored))
     }
@@ -151,8 +151,8 @@ impl Room {
         // Never 0: no distribution has that generation.
         let generation = self.generation.wrapping_add(1).max(1);
         let mut all = Written::default();
-        for taught in &mut self.taught {
-            let written = taught.publish(self.table.as_mut(), now_s, budget, generation);
+        for policy in &mut self.policies {
+            let written = policy.publish(self.table.as_mut(), now_s, budget, generation);
             all.dists += written.dists;
             all.crowded += written.crowded;
             all.looked_at = all.looked_at.max(written.looked_at);

@@ -6,7 +6,7 @@ use crate::link::Loss;
 /// lost. If packets are lost one by one, each has the same probability. The generator is xorshift64* (Vigna, "An
 /// experimental exploration of Marsaglia's xorshift generators, scrambled", ACM TOMS 42(4), 2016).
 #[derive(Clone, Copy, Debug)]
-pub struct Luck {
+pub struct RandomLoss {
     state: u64,
     /// The bad state begins, or one packet is lost, at draws below it; of 2^53.
     enter: u64,
@@ -17,18 +17,18 @@ pub struct Luck {
 
 const SCALE: f64 = (1u64 << 53) as f64;
 
-impl Luck {
+impl RandomLoss {
     #[must_use]
-    pub fn new(loss: Loss, seed: u64) -> Luck {
-        let mut luck = Luck {
+    pub fn new(loss: Loss, seed: u64) -> RandomLoss {
+        let mut random_loss = RandomLoss {
             // Spread, because seeds are small numbers and 0 would stay 0 for ever.
             state: seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             enter: 0,
             leave: 0,
             is_bad: false,
         };
-        luck.set(loss);
-        luck
+        random_loss.set(loss);
+        random_loss
     }
 
     /// From now on. Draws go on as before.
@@ -78,8 +78,8 @@ mod tests {
     #[test]
     fn the_share_is_what_was_asked_for() {
         for share in [0.0, 0.003, 0.02, 0.5, 1.0] {
-            let mut luck = Luck::new(Loss { share, burst: 1.0 }, 7);
-            let lost = (0..200_000).filter(|_| luck.is_lost()).count() as f64;
+            let mut random_loss = RandomLoss::new(Loss { share, burst: 1.0 }, 7);
+            let lost = (0..200_000).filter(|_| random_loss.is_lost()).count() as f64;
             // Four standard deviations of a binomial.
             let wide = 4.0 * (200_000.0 * share * (1.0 - share)).sqrt();
             assert!((lost - 200_000.0 * share).abs() <= wide, "{share}: {lost}");
@@ -89,8 +89,8 @@ mod tests {
     #[test]
     fn bursts_have_the_share_and_the_mean_length_that_were_asked_for() {
         for (share, burst) in [(0.01, 5.0), (0.1, 2.0), (0.003, 20.0)] {
-            let mut luck = Luck::new(Loss { share, burst }, 7);
-            let fates: Vec<bool> = (0..2_000_000).map(|_| luck.is_lost()).collect();
+            let mut random_loss = RandomLoss::new(Loss { share, burst }, 7);
+            let fates: Vec<bool> = (0..2_000_000).map(|_| random_loss.is_lost()).collect();
             let lost = fates.iter().filter(|&&lost| lost).count() as f64;
             let begun = fates.windows(2).filter(|w| !w[0] && w[1]).count() as f64;
             let (is, length) = (lost / fates.len() as f64, lost / begun);
@@ -103,12 +103,12 @@ mod tests {
     #[test]
     fn a_change_holds_from_the_next_packet_on() {
         let loss = |share| Loss { share, burst: 3.0 };
-        let mut luck = Luck::new(loss(1.0), 7);
-        assert!((0..100).all(|_| luck.is_lost()));
-        luck.set(loss(0.0));
-        assert!((0..100).all(|_| !luck.is_lost()));
-        luck.set(loss(1.0));
-        assert!((0..100).all(|_| luck.is_lost()));
+        let mut random_loss = RandomLoss::new(loss(1.0), 7);
+        assert!((0..100).all(|_| random_loss.is_lost()));
+        random_loss.set(loss(0.0));
+        assert!((0..100).all(|_| !random_loss.is_lost()));
+        random_loss.set(loss(1.0));
+        assert!((0..100).all(|_| random_loss.is_lost()));
     }
 
     #[test]
@@ -118,8 +118,8 @@ mod tests {
                 share: 0.5,
                 burst: 1.0,
             };
-            let mut luck = Luck::new(loss, seed);
-            (0..64).map(|_| luck.is_lost()).collect::<Vec<_>>()
+            let mut random_loss = RandomLoss::new(loss, seed);
+            (0..64).map(|_| random_loss.is_lost()).collect::<Vec<_>>()
         };
         assert_eq!(fates(1), fates(1));
         assert_ne!(fates(1), fates(2));
