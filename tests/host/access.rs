@@ -138,7 +138,7 @@ fn members_read_and_only_root_writes(lab: &Lab, pilot: &Daemon) {
 }
 
 #[test]
-fn members_of_the_group_read_and_only_root_writes() {
+fn group_members_can_read_only_root_can_write() {
     let lab = Lab::new();
     let pilot = lab.pilot(&of_group(&GROUP.to_string()));
     members_read_and_only_root_writes(&lab, &pilot);
@@ -146,7 +146,7 @@ fn members_of_the_group_read_and_only_root_writes() {
 
 /// A service has no CAP_CHOWN, so the socket still belongs to root.
 #[test]
-fn members_of_the_group_read_also_if_the_daemon_may_not_give_files_away() {
+fn group_access_works_without_cap_chown() {
     let lab = Lab::new();
     let place = Place {
         capabilities: Capabilities::Only(&[CAP_NET_ADMIN, CAP_PERFMON, CAP_BPF]),
@@ -159,7 +159,7 @@ fn members_of_the_group_read_also_if_the_daemon_may_not_give_files_away() {
 }
 
 #[test]
-fn a_reload_gives_the_group_access_and_takes_it_back() {
+fn reload_grants_and_revokes_group_access() {
     let lab = Lab::new();
     let pilot = lab.pilot(ALWAYS_BBR);
     let asking = Asking::new(&lab, &pilot);
@@ -174,7 +174,7 @@ fn a_reload_gives_the_group_access_and_takes_it_back() {
 }
 
 #[test]
-fn a_group_that_is_not_there_is_told_and_tcpilot_steers_all_the_same() {
+fn unknown_group_is_reported_and_steering_continues() {
     let lab = Lab::new();
     let pilot = lab.pilot(&of_group("no-such-group"));
     let mode = fs::metadata(pilot.socket()).unwrap().permissions().mode();

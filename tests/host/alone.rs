@@ -120,7 +120,7 @@ fn loopback_unless_it_is_asked_for() {
 }
 
 #[test]
-fn what_is_outside_of_the_cgroup() {
+fn connections_outside_the_cgroup_are_left_alone() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, SINK);
     let pilot = lab.pilot(ALWAYS_BBR);

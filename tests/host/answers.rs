@@ -119,7 +119,7 @@ fn the_control_socket_is_for_root_only() {
 }
 
 #[test]
-fn garbage_on_the_control_socket_is_refused_and_survived() {
+fn daemon_refuses_and_survives_control_socket_garbage() {
     let lab = Lab::new();
     let pilot = lab.pilot(ALWAYS_BBR);
     let deep = "[".repeat(100_000) + "\n";
@@ -149,7 +149,7 @@ fn garbage_on_the_control_socket_is_refused_and_survived() {
 }
 
 #[test]
-fn without_a_daemon_a_question_says_what_to_do() {
+fn command_without_daemon_suggests_tcpilot_run() {
     let lab = Lab::new();
     let mut pilot = lab.pilot(ALWAYS_BBR);
     lab.cgroup.remove();
@@ -187,7 +187,7 @@ fn nobody_can_ask_over_the_network() {
 }
 
 #[test]
-fn neither_its_log_nor_its_memory_grows_with_connections() {
+fn log_and_memory_do_not_grow_with_connections() {
     let lab = Lab::new();
     let pilot = lab.pilot(ALWAYS_BBR);
     let spread = format!("spread --to-prefix 10.64.0.0/14 --port {PORT}");

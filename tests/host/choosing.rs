@@ -223,7 +223,7 @@ fn a_dry_run_sets_nothing_but_emits_records() {
 }
 
 #[test]
-fn an_algorithm_missing_in_the_kernel_leaves_the_default() {
+fn algorithm_missing_in_kernel_leaves_the_default() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut config = config();
@@ -320,7 +320,7 @@ fn second_way(lab: &Lab) {
 }
 
 #[test]
-fn the_interface_that_the_host_sends_by_parts_its_paths() {
+fn egress_interface_separates_paths() {
     const TO: &str = "8.8.4.4:5300";
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
@@ -370,7 +370,7 @@ fn an_interface_of_another_namespace_parts_nothing() {
 }
 
 #[test]
-fn a_policy_may_join_the_private_paths_of_all_namespaces_or_part_the_public_ones() {
+fn policy_can_merge_private_or_separate_public_paths() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let domains = |separation: u32| {
@@ -388,7 +388,7 @@ fn a_policy_may_join_the_private_paths_of_all_namespaces_or_part_the_public_ones
 }
 
 #[test]
-fn what_the_application_chose_is_left_alone() {
+fn application_choice_is_left_alone() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &config());

@@ -8,7 +8,7 @@ use tcpilot_tests::{Lab, Place, Sink};
 use crate::ALWAYS_BBR;
 
 #[test]
-fn in_a_user_namespace_it_says_so_and_is_not_started_again() {
+fn user_namespace_is_refused_with_status_3() {
     let lab = Lab::new();
     let mut command = Place::here().command("tcpilot");
     command
@@ -67,7 +67,7 @@ fn told(arguments: &[&str]) -> (Option<i32>, Vec<String>) {
 }
 
 #[test]
-fn each_mistake_of_a_configuration_is_a_line_that_no_terminal_obeys() {
+fn each_config_error_is_one_escaped_line() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("t.toml");
     let name = file.to_str().unwrap();
@@ -86,7 +86,7 @@ fn each_mistake_of_a_configuration_is_a_line_that_no_terminal_obeys() {
 }
 
 #[test]
-fn a_socket_that_was_named_is_not_taken_for_the_default_state() {
+fn explicit_socket_never_falls_back_to_default_state() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("nobody.sock");
     for what in ["show", "export", "reset"] {

@@ -91,7 +91,7 @@ fn is_registered(name: &str) -> bool {
 }
 
 #[test]
-fn every_algorithm_loads_carries_data_over_a_link_and_unloads() {
+fn every_algorithm_loads_carries_data_and_unloads() {
     let pins = Pins::new();
     let lab = Lab::new();
     lab.net.far.sysctl("net/ipv4/tcp_ecn", "0");
@@ -120,7 +120,7 @@ fn every_algorithm_loads_carries_data_over_a_link_and_unloads() {
 
 /// docs/use/own-algorithm.md, steps 3 and 4.
 #[test]
-fn an_object_of_ones_own_loads_carries_data_is_replaced_and_unloads() {
+fn custom_object_loads_updates_carries_data_and_unloads() {
     let pins = Pins::new();
     let lab = Lab::new();
     let object = lab.dir.path().join("mine.bpf.o");
@@ -140,7 +140,7 @@ fn an_object_of_ones_own_loads_carries_data_is_replaced_and_unloads() {
 }
 
 #[test]
-fn loading_one_that_needs_ecn_hints_at_connections_without_it() {
+fn loading_ecn_algorithm_hints_at_reno_fallback() {
     let pins = Pins::new();
     for (name, hinted) in [("dctcp", true), ("prague", true), ("reno", false)] {
         let said = pins.cc(&format!("load {name}"));
@@ -152,7 +152,7 @@ fn loading_one_that_needs_ecn_hints_at_connections_without_it() {
 /// RFC 3168, section 6.1.1: only packets of a connection that negotiated ECN may be capable of it. Otherwise a queue
 /// marks them, and nobody reports it. Codepoint 2 is ECT(0).
 #[test]
-fn one_that_needs_ecn_keeps_a_connection_that_has_it_and_leaves_others_to_reno() {
+fn ecn_algorithm_falls_back_to_reno_without_ecn() {
     let pins = Pins::new();
     let lab = Lab::new();
     // A listener whose algorithm needs ECN agrees all the same. Without this, a kernel with accurate ECN always agrees.
@@ -193,7 +193,7 @@ fn pacing_mbit(application: &mut Actor) -> f64 {
 }
 
 #[test]
-fn the_list_shows_the_form_of_ecn_that_this_kernel_negotiates() {
+fn list_shows_ecn_form_this_kernel_negotiates() {
     let pins = Pins::new();
     // Macros are not in BTF: the version of the kernel says what it has.
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
@@ -216,7 +216,7 @@ fn the_list_shows_the_form_of_ecn_that_this_kernel_negotiates() {
 /// Section 5.5.6 of draft-ietf-ccwg-bbr-06: a sample that the application limited does not lower the bandwidth. In
 /// 20 s there are several PROBE_RTTs. A gain of 0.9 of DOWN and a margin of 1 % are the least that it paces at.
 #[test]
-fn bbr3_paces_as_the_link_allows_after_20_s_of_little_to_send() {
+fn bbr3_keeps_pacing_rate_through_application_limited_phase() {
     let pins = Pins::new();
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
@@ -239,7 +239,7 @@ fn bbr3_paces_as_the_link_allows_after_20_s_of_little_to_send() {
 }
 
 #[test]
-fn unloading_is_refused_while_sockets_use_it_unless_forced_and_they_go_on() {
+fn unload_in_use_requires_force_and_keeps_connections() {
     let pins = Pins::new();
     let lab = Lab::new();
     let sink = Sink::new(&lab.net.far, 5300);
@@ -259,7 +259,7 @@ fn unloading_is_refused_while_sockets_use_it_unless_forced_and_they_go_on() {
 }
 
 #[test]
-fn a_new_version_takes_the_place_without_touching_connections() {
+fn replacing_an_algorithm_keeps_its_connections() {
     let pins = Pins::new();
     let lab = Lab::new();
     let sink = Sink::new(&lab.net.far, 5300);
@@ -321,7 +321,7 @@ fn a_held_algorithm_goes_with_its_process() {
 }
 
 #[test]
-fn what_cannot_be_loaded_is_said_in_one_line() {
+fn load_and_unload_errors_are_one_line() {
     let pins = Pins::new();
     let cases = [
         (
@@ -348,7 +348,7 @@ fn refused(pins: &Pins, arguments: &str) -> String {
 }
 
 #[test]
-fn unloading_by_a_path_removes_nothing_and_says_the_name_to_use() {
+fn unload_by_path_removes_nothing_and_suggests_name() {
     let pins = Pins::new();
     let dir = folder();
     let object = dir.path().join("mine.bpf.o");
@@ -382,7 +382,7 @@ fn unloading_by_a_path_removes_nothing_and_says_the_name_to_use() {
 }
 
 #[test]
-fn a_name_that_is_refused_among_others_unloads_none_of_them() {
+fn one_refused_name_prevents_all_unloads() {
     let pins = Pins::new();
     pins.cc("load reno");
     refused(&pins, "unload reno ./mine.bpf.o");
@@ -391,7 +391,7 @@ fn a_name_that_is_refused_among_others_unloads_none_of_them() {
 }
 
 #[test]
-fn a_file_that_pins_no_algorithm_is_not_removed() {
+fn unload_keeps_file_that_pins_no_algorithm() {
     let pins = Pins::new();
     let dir = folder();
     fs::create_dir(dir.path().join("tcpilot")).unwrap();
@@ -406,7 +406,7 @@ fn a_file_that_pins_no_algorithm_is_not_removed() {
 }
 
 #[test]
-fn the_daemon_registers_an_arm_of_ours_and_takes_it_back() {
+fn daemon_registers_and_removes_its_own_algorithms() {
     let _registrations = Registrations::lock();
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
@@ -453,7 +453,7 @@ fn churn(lab: &Lab, to_do: &AtomicU32, wanted: &[&str], trouble: &Mutex<Vec<Stri
 }
 
 #[test]
-fn of_many_connections_none_is_lost_while_algorithms_come_and_go() {
+fn no_connection_lost_while_algorithms_load_and_unload() {
     let connections = if is_emulated() { 200 } else { 1000 };
     let pins = Pins::new();
     let lab = Lab::new();

@@ -35,7 +35,7 @@ fn contained(cgroup: &Cgroup, line: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_container_that_sees_its_own_cgroup_only_is_refused() {
+fn container_seeing_only_own_cgroup_is_refused() {
     let cgroup = Cgroup::new();
     let dir = folder();
     let run = format!(

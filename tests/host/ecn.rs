@@ -45,7 +45,7 @@ fn chosen_in_public(policy: &str) -> (u64, Value) {
 }
 
 #[test]
-fn on_a_public_path_it_is_never_chosen_for_being_among_the_arms() {
+fn global_arm_list_does_not_vouch_for_dctcp() {
     let (chosen, why) = chosen_in_public("");
     assert_eq!(chosen, 0);
     // This also shows that ECN was negotiated: otherwise that would be the reason.
@@ -53,7 +53,7 @@ fn on_a_public_path_it_is_never_chosen_for_being_among_the_arms() {
 }
 
 #[test]
-fn a_policy_that_lists_no_arms_does_not_vouch_for_it() {
+fn policy_without_arms_does_not_vouch_for_dctcp() {
     let policy = "[[policy]]\nname = \"a\"\nprefixes = [\"8.0.0.0/7\"]\nnetwork = \"wifi\"\n\
                   objective = \"latency\"";
     let (chosen, why) = chosen_in_public(policy);
@@ -71,7 +71,7 @@ fn a_policy_that_lists_it_vouches_for_it() {
 }
 
 #[test]
-fn a_policy_for_a_data_center_vouches_for_it() {
+fn data_center_policy_vouches_for_dctcp() {
     let policy = "[[policy]]\nname = \"a\"\nprefixes = [\"8.0.0.0/7\"]\nnetwork = \"data-center\"";
     let (chosen, why) = chosen_in_public(policy);
     assert!(chosen > 0);
@@ -79,7 +79,7 @@ fn a_policy_for_a_data_center_vouches_for_it() {
 }
 
 #[test]
-fn a_host_in_a_data_center_keeps_it_to_private_addresses() {
+fn data_center_host_limits_dctcp_to_private_addresses() {
     let (_registrations, lab) = lab();
     let pilot = lab.pilot(&format!("{ARMS}[tuning]\nnetwork = \"data-center\""));
     lab.upload(FAR, 24, 200_000);
@@ -90,7 +90,7 @@ fn a_host_in_a_data_center_keeps_it_to_private_addresses() {
 }
 
 #[test]
-fn a_private_path_of_short_and_steady_round_trips_is_a_data_centers() {
+fn private_path_with_short_steady_rtt_gets_dctcp() {
     let (_registrations, lab) = lab();
     let pilot = lab.pilot(ARMS);
     // A busy machine may answer some SYNs late.

@@ -124,7 +124,7 @@ fn a_gain_is_shown_with_its_price() {
 }
 
 #[test]
-fn what_changes_nothing_is_not_shown_to_be_better_or_worse() {
+fn identical_algorithms_show_neither_gain_nor_harm() {
     let lab = Lab::new();
     let pilot = lab.pilot(&config("reno", "reno", "block"));
     trial(&pilot);
@@ -142,7 +142,7 @@ fn what_changes_nothing_is_not_shown_to_be_better_or_worse() {
 }
 
 #[test]
-fn the_guard_stops_what_does_harm_and_says_so() {
+fn guard_stops_harmful_steering_and_reports_it() {
     let lab = Lab::new();
     for netns in [&lab.net.near, &lab.net.far] {
         netns.sysctl("net/ipv4/tcp_congestion_control", "bbr");
@@ -172,7 +172,7 @@ fn the_guard_stops_what_does_harm_and_says_so() {
 }
 
 #[test]
-fn what_was_shown_survives_a_restart_and_a_take_over() {
+fn trial_results_survive_restart_and_upgrade() {
     let lab = Lab::new();
     let text = config("bbr", "reno", "host").replace("block_s = 2", "block_s = 1");
     let pilot = lab.pilot(&text);
@@ -205,7 +205,7 @@ fn what_was_shown_survives_a_restart_and_a_take_over() {
 }
 
 #[test]
-fn who_is_held_out_is_not_tuned_either() {
+fn held_out_connections_are_not_tuned() {
     let lab = Lab::new();
     let tuned = r#"
         [tuning]
@@ -247,7 +247,7 @@ fn who_is_held_out_is_not_tuned_either() {
 }
 
 #[test]
-fn who_is_held_out_is_not_tuned_at_its_syn_either() {
+fn held_out_connections_are_not_tuned_at_syn() {
     let lab = Lab::new();
     // The SYN announces a share of the link as soon as there is another connection to share with.
     let tuned = r#"
@@ -303,7 +303,7 @@ fn printed(pilot: &Daemon, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn where_nobody_can_say_the_report_says_why() {
+fn report_explains_why_effect_is_unknown() {
     let lab = Lab::new();
     let thompson = config("bbr", "reno", "block");
     let off = thompson.replace("block_s", "hold_out_percent = 0\nblock_s");

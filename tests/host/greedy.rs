@@ -57,7 +57,7 @@ fn the_published_table_can_be_printed() {
 }
 
 #[test]
-fn a_time_out_raises_the_cost_of_its_arm() {
+fn timeout_raises_cost_of_its_arm() {
     let lab = Lab::new();
     lab.net.near.sysctl("net/ipv4/tcp_retries2", "2");
     let _sink = Sink::new(&lab.net.far, 5300);

@@ -54,23 +54,18 @@ fn interrupted(signal: i32) -> u32 {
 }
 
 #[test]
-fn a_signal_ends_a_run_and_removes_what_its_tests_made() {
+fn signal_ends_run_and_removes_test_leftovers() {
     for signal in [libc::SIGINT, libc::SIGTERM] {
         assert_eq!(namespaces_of(interrupted(signal)), 0);
     }
 }
 
 #[test]
-fn what_a_killed_run_left_is_removed_by_the_next() {
+fn next_run_removes_leftovers_of_killed_run() {
     let test = interrupted(libc::SIGKILL);
     until("the test died with it", || {
         (!fs::exists(format!("/proc/{test}")).unwrap()).then_some(())
     });
-    assert!(
-        suite("a_cgroup_that_is_not_there")
-            .status()
-            .unwrap()
-            .success()
-    );
+    assert!(suite("missing_cgroup").status().unwrap().success());
     assert_eq!(namespaces_of(test), 0);
 }

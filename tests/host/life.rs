@@ -52,7 +52,7 @@ fn it_loads_attaches_chooses_learns_and_detaches() {
 }
 
 #[test]
-fn what_was_learned_survives_a_restart() {
+fn learned_state_survives_restart() {
     let lab = Lab::new();
     let pilot = lab.pilot(ALWAYS_BBR);
     lab.upload(FAR, 3, 1_000_000);
@@ -115,7 +115,7 @@ fn a_corrupt_state_file_is_set_aside() {
 }
 
 #[test]
-fn killed_under_load_it_leaves_nothing_and_connections_go_on() {
+fn daemon_killed_under_load_detaches_and_connections_continue() {
     let lab = Lab::new();
     let sink = Sink::new(&lab.net.far, 5300);
     let pilot = lab.pilot(ALWAYS_BBR);
@@ -148,7 +148,7 @@ fn killed_under_load_it_leaves_nothing_and_connections_go_on() {
 }
 
 #[test]
-fn a_second_daemon_on_the_same_socket_is_refused() {
+fn second_daemon_on_same_control_socket_is_refused() {
     let lab = Lab::new();
     let pilot = lab.pilot(ALWAYS_BBR);
     let ended = lab.spawn_pilot(Place::here(), ALWAYS_BBR, &[]).ended();
@@ -169,7 +169,7 @@ fn assert_second_is_refused(place: Place<'_>, cgroup: &Path) {
 }
 
 #[test]
-fn a_second_daemon_on_the_same_sockets_is_refused() {
+fn second_daemon_on_overlapping_cgroup_is_refused() {
     let lab = Lab::new();
     let below = Cgroup::below(lab.cgroup.path());
     let three = Place {
@@ -196,7 +196,7 @@ fn claim_of(cgroup: &Cgroup) -> PathBuf {
 }
 
 #[test]
-fn a_daemon_whose_claim_is_not_seen_is_found_by_its_program() {
+fn daemon_without_claim_is_found_by_its_program() {
     let lab = Lab::new();
     let middle = Cgroup::below(lab.cgroup.path());
     let below = Cgroup::below(middle.path());
@@ -210,7 +210,7 @@ fn a_daemon_whose_claim_is_not_seen_is_found_by_its_program() {
 }
 
 #[test]
-fn a_user_without_privileges_cannot_keep_it_from_starting() {
+fn unprivileged_user_cannot_block_daemon_start() {
     let lab = Lab::new();
     let steered = Cgroup::below(lab.cgroup.path());
     let below = Cgroup::below(steered.path());
@@ -237,7 +237,7 @@ fn a_user_without_privileges_cannot_keep_it_from_starting() {
 }
 
 #[test]
-fn a_dry_run_sets_nothing_but_decides_and_records() {
+fn dry_run_sets_nothing_but_records_decisions() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let both = ALWAYS_BBR.replace(r#"["bbr"]"#, r#"["reno", "bbr"]"#);
@@ -270,7 +270,7 @@ fn assert_steered(lab: &Lab) {
 }
 
 #[test]
-fn a_cgroup_that_is_made_anew_is_steered_again_by_what_was_learned() {
+fn recreated_cgroup_is_steered_with_learned_state() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let pilot = lab.pilot(ALWAYS_BBR);
@@ -293,7 +293,7 @@ fn a_cgroup_that_is_made_anew_is_steered_again_by_what_was_learned() {
 }
 
 #[test]
-fn remaking_the_cgroup_often_holds_nothing_of_the_old_ones() {
+fn recreating_cgroup_leaks_no_files_or_claims() {
     let lab = Lab::new();
     let pilot = lab.pilot(ALWAYS_BBR);
     let files = || {
@@ -323,7 +323,7 @@ fn remaking_the_cgroup_often_holds_nothing_of_the_old_ones() {
 }
 
 #[test]
-fn a_connection_of_the_removed_cgroup_is_followed_to_its_end() {
+fn connection_of_removed_cgroup_is_tracked_until_close() {
     let lab = Lab::new();
     let sink = Sink::new(&lab.net.far, 5300);
     let pilot = lab.pilot(ALWAYS_BBR);
@@ -343,7 +343,7 @@ fn a_connection_of_the_removed_cgroup_is_followed_to_its_end() {
 
 /// A service restarts, so the cgroup of a rule is made anew, while a connection is handed on.
 #[test]
-fn a_connection_whose_rules_cgroup_was_made_anew_ends_on_the_path_it_began_on() {
+fn policy_cgroup_recreation_keeps_path_of_open_connection() {
     let lab = Lab::new();
     let sink = Sink::new(&lab.net.far, 5300);
     let ruled = Cgroup::below(lab.cgroup.path());
@@ -416,7 +416,7 @@ fn left_over_by_a_start() -> u64 {
 /// A starting daemon counts them, and sees their ends once it is attached. No wait may lie in between, such
 /// as that for the kernel's tick. On a busy machine the ends may still fall there, but not again and again.
 #[test]
-fn connections_that_end_while_the_next_daemon_starts_are_not_counted_as_open() {
+fn connections_ending_during_start_are_not_left_open() {
     let few = |left: &Vec<u64>| left.last().is_some_and(|open| *open <= 5);
     let mut left = Vec::new();
     while left.len() < 3 && !few(&left) {
@@ -436,7 +436,7 @@ fn the_most_rules_that_are_possible_load() {
 }
 
 #[test]
-fn when_its_cgroup_is_removed_it_ends_with_one_clear_line() {
+fn removed_cgroup_ends_daemon_with_one_line() {
     let lab = Lab::new();
     let mut pilot = lab.pilot(ALWAYS_BBR);
     lab.cgroup.remove();

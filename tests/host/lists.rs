@@ -43,7 +43,7 @@ fn column(list: &[Value], field: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_connection_has_its_process_and_its_cgroup_if_they_are_asked_for() {
+fn process_and_cgroup_are_listed_on_request() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let pilot = lab.pilot(ALWAYS_BBR);
@@ -88,7 +88,7 @@ fn a_connection_has_its_process_and_its_cgroup_if_they_are_asked_for() {
 }
 
 #[test]
-fn json_and_tables_obey_filter_order_limit_and_columns() {
+fn lists_obey_filter_sort_limit_and_columns() {
     let lab = Lab::new();
     let pilot = lab.pilot(ALWAYS_BBR);
     let _way = upload(&lab, &pilot);
@@ -240,7 +240,7 @@ fn into_foreground(slave: i32) -> std::io::Result<()> {
 }
 
 #[test]
-fn a_live_view_that_catches_signals_ends_with_its_terminal() {
+fn live_view_ends_with_its_terminal() {
     let lab = Lab::new();
     let mut command = Place::outside(&lab.net.near).command("tcpilot");
     command.arg("watch").arg("eth0");
@@ -256,7 +256,7 @@ fn a_live_view_that_catches_signals_ends_with_its_terminal() {
 }
 
 #[test]
-fn the_live_view_is_filtered_sorted_and_left_by_keys() {
+fn live_view_keys_filter_sort_and_quit() {
     let lab = Lab::new();
     let pilot = lab.pilot(ALWAYS_BBR);
     let _way = upload(&lab, &pilot);

@@ -49,7 +49,7 @@ macro_rules! managed {
 }
 
 #[test]
-fn it_is_ready_when_it_is_attached_and_says_when_it_stops() {
+fn daemon_notifies_ready_when_attached_then_stopping() {
     managed!(lab, manager, place);
     let pilot = lab.spawn_pilot(place, ALWAYS_BBR, &[]);
     let ready = manager.next();
@@ -69,7 +69,7 @@ fn a_start_that_fails_is_never_ready() {
 }
 
 #[test]
-fn the_watchdog_is_renewed_by_the_loop_and_by_nothing_else() {
+fn watchdog_is_renewed_only_by_main_loop() {
     managed!(lab, manager, place);
     let pilot = lab.spawn_pilot(place, ALWAYS_BBR, &[]).ready();
     manager.next();
@@ -87,7 +87,7 @@ fn the_watchdog_is_renewed_by_the_loop_and_by_nothing_else() {
 }
 
 #[test]
-fn each_reload_ends_as_ready_whether_it_is_taken_or_refused() {
+fn every_reload_notifies_ready_even_if_refused() {
     managed!(lab, manager, place);
     let pilot = lab.spawn_pilot(place, ALWAYS_BBR, &[]).ready();
     manager.next();

@@ -29,7 +29,7 @@ fn get(address: &str, path: &str) -> String {
 }
 
 #[test]
-fn a_scrape_has_the_figures_of_the_status_also_after_a_take_over() {
+fn scrape_shows_daemon_figures_even_after_upgrade() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let config = "algorithms = [\"bbr\"]";
@@ -56,7 +56,7 @@ fn a_scrape_has_the_figures_of_the_status_also_after_a_take_over() {
 }
 
 #[test]
-fn a_text_file_is_replaced_and_an_address_that_is_taken_is_refused() {
+fn textfile_is_replaced_and_used_address_refused() {
     let lab = Lab::new();
     let pilot = lab
         .spawn_pilot(Place::here(), ALWAYS_BBR, &["--listen", "0"])
@@ -167,7 +167,7 @@ impl Drop for Stopped {
 }
 
 #[test]
-fn stale_distributions_are_logged_and_counted_until_the_heartbeat() {
+fn stale_distributions_are_logged_and_counted_until_heartbeat() {
     let lab = Lab::new();
     let config = "algorithms = [\"bbr\"]";
     let pilot = lab

@@ -5,7 +5,7 @@ use tcpilot_tests::{FAR, Lab, Neighbour, Sink, arm};
 use crate::ALWAYS_BBR;
 
 #[test]
-fn the_callback_flags_of_a_program_that_came_first_survive() {
+fn callback_flags_of_earlier_program_survive() {
     let lab = Lab::new();
     let neighbour = Neighbour::attach(lab.cgroup.path());
     let pilot = lab.pilot(ALWAYS_BBR);
@@ -16,7 +16,7 @@ fn the_callback_flags_of_a_program_that_came_first_survive() {
 }
 
 #[test]
-fn a_program_that_comes_later_gets_its_callbacks_and_we_ours() {
+fn later_program_and_ours_both_get_callbacks() {
     let lab = Lab::new();
     let pilot = lab.pilot(ALWAYS_BBR);
     let neighbour = Neighbour::attach(lab.cgroup.path());
@@ -30,7 +30,7 @@ fn a_program_that_comes_later_gets_its_callbacks_and_we_ours() {
 const STATES: u32 = 1 << 2;
 
 #[test]
-fn a_connection_from_before_our_start_is_not_ours_because_another_program_follows_it() {
+fn other_programs_callbacks_do_not_adopt_old_connections() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let _neighbour = Neighbour::attach_asking_for(lab.cgroup.path(), STATES);

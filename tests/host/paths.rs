@@ -37,7 +37,7 @@ fn public_destinations_of_one_prefix_are_neighbours() {
 }
 
 #[test]
-fn ipv4_is_one_path_through_either_kind_of_socket_and_ipv6_is_another() {
+fn mapped_ipv4_shares_path_with_ipv4_not_ipv6() {
     let lab = Lab::new();
     let pilot = lab.pilot(ALWAYS_RENO);
     let _sink = Sink::new(&lab.net.far, 5300);
@@ -57,7 +57,7 @@ fn ipv4_is_one_path_through_either_kind_of_socket_and_ipv6_is_another() {
 }
 
 #[test]
-fn a_dual_stack_listener_steers_ipv4_clients_on_their_ipv4_path() {
+fn dual_stack_listener_steers_on_clients_ipv4_path() {
     let lab = Lab::new();
     let _server = lab.serve_in_cgroup(5202);
     let pilot = lab.pilot(ALWAYS_BBR);
@@ -75,7 +75,7 @@ fn a_dual_stack_listener_steers_ipv4_clients_on_their_ipv4_path() {
 }
 
 #[test]
-fn the_same_address_in_two_namespaces_is_two_paths() {
+fn same_address_in_two_namespaces_is_two_paths() {
     let lab = Lab::new();
     let twin = Pair::new();
     let _sink = Sink::new(&twin.far, PORT);
@@ -127,7 +127,7 @@ fn a_full_map_evicts_and_keeps_learning() {
 /// Addresses that differ in the top bit of each word of the key once collided, whatever the seed: the second
 /// took the first one's place in the table.
 #[test]
-fn addresses_that_differ_in_the_top_bits_of_words_are_two_paths() {
+fn addresses_differing_in_top_bits_do_not_collide() {
     for _ in 0..3 {
         let lab = Lab::new();
         let pilot = lab.pilot(ALWAYS_RENO);
@@ -157,7 +157,7 @@ fn tabled(lab: &Lab) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_tuned_path_with_live_connections_is_never_evicted() {
+fn tuned_path_with_live_connections_is_never_evicted() {
     let lab = Lab::new();
     let pilot = lab.pilot(&format!("paths_max = 64\n{}", tuned("\"rto\"")));
     let mut application = lab.actor();

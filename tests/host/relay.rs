@@ -65,7 +65,7 @@ impl Relayed {
 }
 
 #[test]
-fn packets_are_as_late_as_asked_for_and_large_ones_pass_whole() {
+fn relay_delays_as_configured_and_passes_large_packets() {
     let relayed = start("delay_ms=30,back_ms=20");
     let report = relayed.upload(20_000_000);
     let rtt_us = report["min_rtt_us"].as_u64().unwrap();
@@ -79,7 +79,7 @@ fn packets_are_as_late_as_asked_for_and_large_ones_pass_whole() {
 }
 
 #[test]
-fn the_share_that_was_asked_for_is_lost_on_the_way_there_and_none_on_the_way_back() {
+fn configured_loss_applies_only_to_forward_direction() {
     let relayed = start("delay_ms=1,loss=0.02,seed=3");
     relayed.near.ip("link set t0 gso_max_segs 1");
     let report = relayed.upload(4_000_000);
@@ -124,7 +124,7 @@ fn both_ways_can_have_a_processor_for_themselves() {
 }
 
 #[test]
-fn the_devices_go_with_the_relay_whatever_ended_it() {
+fn killing_the_relay_removes_its_devices() {
     let mut relayed = start("delay_ms=1");
     relayed.relay.0.kill().unwrap();
     relayed.relay.0.wait().unwrap();
@@ -142,7 +142,7 @@ fn refused(link: &str) -> Output {
 }
 
 #[test]
-fn what_cannot_be_made_is_said_in_one_line() {
+fn setup_failure_is_reported_in_one_line() {
     let missing = "tcpilot-no-such";
     let output = refused(&format!("near={missing}/t0,far={missing}/t0"));
     let said = String::from_utf8(output.stderr).unwrap();

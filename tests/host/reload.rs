@@ -65,7 +65,7 @@ fn a_signal_has_the_configuration_read_anew() {
 }
 
 #[test]
-fn a_mistake_keeps_the_configuration_of_before_and_is_told_with_its_line() {
+fn config_error_keeps_old_config_and_reports_line() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let pilot = lab.pilot(ALWAYS_BBR);

@@ -266,7 +266,7 @@ fn only_a_policys_arm_not_known_worse_rescues() {
 }
 
 #[test]
-fn what_the_application_chose_is_not_rescued() {
+fn application_choice_is_not_rescued() {
     let lab = Lab::new();
     let _way = lossy_way(&lab);
     let _sink = Sink::new(&lab.net.far, 5300);

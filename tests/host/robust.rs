@@ -31,7 +31,7 @@ fn answers_soon(pilot: &Daemon) {
 }
 
 #[test]
-fn a_client_that_asks_slowly_holds_nobody_up_and_a_signal_is_obeyed() {
+fn slow_question_delays_neither_answers_nor_shutdown() {
     let lab = Lab::new();
     let pilot = lab.pilot(ALWAYS_BBR);
     let slow = UnixStream::connect(pilot.socket()).unwrap();
@@ -85,7 +85,7 @@ fn a_client_that_reads_slowly_holds_nobody_up() {
 }
 
 #[test]
-fn a_question_that_is_too_long_is_refused_at_once() {
+fn oversized_question_is_refused_at_once() {
     let lab = Lab::new();
     let pilot = lab.pilot(ALWAYS_BBR);
     let resident = || pilot.status()["resident_bytes"].as_u64().unwrap();
@@ -129,7 +129,7 @@ fn limit_files(pilot: &Daemon, most: u64) {
 }
 
 #[test]
-fn without_a_free_descriptor_it_waits_and_says_so_once() {
+fn daemon_waits_for_free_descriptor_and_warns_once() {
     let lab = Lab::new();
     let pilot = lab.pilot(ALWAYS_BBR);
     limit_files(&pilot, 3); // open files stay open, and the first three numbers are taken
@@ -197,7 +197,7 @@ fn into_terminal(slave: i32, master: i32) -> std::io::Result<()> {
 }
 
 #[test]
-fn a_lost_terminal_ends_it_as_a_signal_does_and_nothing_is_lost() {
+fn lost_terminal_ends_daemon_cleanly_with_state_saved() {
     let lab = Lab::new();
     let (master, slave) = terminal();
     let config = lab.dir.path().join("tcpilot.toml");
@@ -247,7 +247,7 @@ fn into_background(slave: i32) -> std::io::Result<()> {
 }
 
 #[test]
-fn in_the_background_of_its_terminal_it_runs_without_a_live_view() {
+fn background_start_runs_without_live_view() {
     let lab = Lab::new();
     let (_master, slave) = terminal();
     let log = lab.dir.path().join("log");
@@ -268,7 +268,7 @@ fn in_the_background_of_its_terminal_it_runs_without_a_live_view() {
 }
 
 #[test]
-fn without_the_right_to_enter_others_it_lists_the_connections_of_its_own_namespace() {
+fn own_namespace_is_listed_without_cap_sys_admin() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let place = Place {

@@ -34,7 +34,7 @@ fn with_small_disk(dir: &Path, f: impl FnOnce() + Send) {
 }
 
 #[test]
-fn on_a_full_disk_it_runs_without_saving_and_saves_once_there_is_room() {
+fn full_disk_pauses_saving_until_space_returns() {
     let lab = Lab::new();
     let disk = lab.dir.path().join("disk");
     fs::create_dir(&disk).unwrap();
@@ -67,7 +67,7 @@ fn on_a_full_disk_it_runs_without_saving_and_saves_once_there_is_room() {
 }
 
 #[test]
-fn a_state_that_vanished_is_made_anew_and_a_last_save_that_fails_is_told() {
+fn vanished_state_is_recreated_and_failed_save_reported() {
     let lab = Lab::new();
     let file = lab.dir.path().join("state.db");
     let pilot = lab.pilot(ALWAYS_BBR);
@@ -159,7 +159,7 @@ fn an_import_changes_no_other_path() {
 }
 
 #[test]
-fn a_path_that_is_not_used_keeps_the_time_of_its_last_use() {
+fn unused_path_keeps_its_last_use_time() {
     let lab = Lab::new();
     // Before this host was booted, on most hosts that run tests.
     let then = now_unix_s() - 6 * 86400;

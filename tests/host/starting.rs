@@ -60,7 +60,7 @@ fn three_capabilities_are_enough() {
 }
 
 #[test]
-fn an_arm_that_the_kernel_lacks_is_left_out_and_told_once() {
+fn unavailable_arm_is_left_out_and_reported_once() {
     let lab = Lab::new();
     let config = ALWAYS_BBR.replace(r#"["bbr"]"#, r#"["copa", "bbr"]"#);
     let pilot = lab.pilot(&config);
@@ -91,7 +91,7 @@ fn without_any_arm_it_says_which_there_are() {
 }
 
 #[test]
-fn a_misspelt_arm_is_a_mistake_in_the_configuration() {
+fn misspelt_arm_is_a_configuration_error() {
     let lab = Lab::new();
     let config = ALWAYS_BBR.replace(r#"["bbr"]"#, r#"["bbbr", "cubic"]"#);
     let ended = lab.spawn_pilot(Place::here(), &config, &[]).ended();
@@ -115,7 +115,7 @@ fn the_default_arms_lack_nothing() {
 }
 
 #[test]
-fn a_cgroup_that_is_not_there_is_wrong_usage() {
+fn missing_cgroup_is_a_usage_error() {
     let lab = Lab::new();
     lab.cgroup.remove();
     let ended = lab.spawn_pilot(Place::here(), ALWAYS_BBR, &[]).ended();

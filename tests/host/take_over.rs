@@ -98,7 +98,7 @@ fn open_connections_are_still_rescued() {
 }
 
 #[test]
-fn what_cannot_take_over_leaves_the_daemon_as_it_was() {
+fn failed_upgrade_leaves_daemon_unchanged() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let pilot = lab.pilot(ALWAYS_BBR);
@@ -158,7 +158,7 @@ fn of_another_layout(lab: &Lab) -> PathBuf {
 }
 
 #[test]
-fn a_version_of_another_layout_starts_anew_and_says_so() {
+fn layout_change_at_upgrade_restarts_from_saved_state() {
     let lab = Lab::new();
     let sink = Sink::new(&lab.net.far, 5300);
     let mut pilot = lab.pilot(ALWAYS_BBR);
@@ -211,7 +211,7 @@ fn a_version_of_another_layout_starts_anew_and_says_so() {
 }
 
 #[test]
-fn killed_at_any_moment_of_a_take_over_it_detaches_at_once() {
+fn kill_during_upgrade_detaches_at_once() {
     let lab = Lab::new();
     let (times, step_ms) = if is_emulated() { (4, 180) } else { (12, 60) };
     for nth in 0..times {
@@ -224,7 +224,7 @@ fn killed_at_any_moment_of_a_take_over_it_detaches_at_once() {
 }
 
 #[test]
-fn an_algorithm_of_ours_stays_registered_and_goes_with_the_daemon() {
+fn own_algorithm_survives_upgrades_and_ends_with_daemon() {
     let _registrations = Registrations::lock();
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
@@ -249,7 +249,7 @@ fn an_algorithm_of_ours_stays_registered_and_goes_with_the_daemon() {
 }
 
 #[test]
-fn take_overs_that_meet_are_one_after_the_other() {
+fn concurrent_upgrades_run_one_at_a_time() {
     let lab = Lab::new();
     let pilot = lab.pilot(ALWAYS_BBR);
     let take_over = || {

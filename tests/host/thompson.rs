@@ -183,7 +183,7 @@ fn a_gone_daemon_steers_nobody_at_once() {
 }
 
 #[test]
-fn clients_holding_the_control_socket_do_not_stop_learning() {
+fn clients_holding_control_socket_do_not_stop_learning() {
     let lab = Lab::new();
     let pilot = lab.pilot(ONLY_BBR);
     let held: Vec<UnixStream> = (0..8)

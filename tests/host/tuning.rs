@@ -84,7 +84,7 @@ fn nothing_is_tuned_unless_asked_for() {
 }
 
 #[test]
-fn a_saved_window_becomes_the_initial_window_of_connect() {
+fn saved_window_becomes_initial_window_of_connect() {
     let lab = Lab::new();
     let pilot = lab.pilot(&tuned("\"initial-window\""));
     teach(&lab, &pilot);
@@ -114,7 +114,7 @@ fn a_saved_window_becomes_the_initial_window_of_connect() {
 }
 
 #[test]
-fn a_saved_window_becomes_the_initial_window_of_accept() {
+fn saved_window_becomes_initial_window_of_accept() {
     let lab = Lab::new();
     let _server = lab.serve_in_cgroup(5400);
     let pilot = lab.pilot(&tuned("\"initial-window\""));
@@ -131,7 +131,7 @@ fn a_saved_window_becomes_the_initial_window_of_accept() {
 }
 
 #[test]
-fn the_least_rto_follows_the_path_and_the_kernels_comes_back() {
+fn minimum_rto_follows_path_until_daemon_ends() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let config = tuned("\"rto\", \"quick-ack\"");
@@ -166,7 +166,7 @@ fn the_least_rto_follows_the_path_and_the_kernels_comes_back() {
 }
 
 #[test]
-fn a_receive_window_is_a_share_of_the_link() {
+fn receive_window_is_limited_to_link_share() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let config = tuned("\"receive-window\"").replace("long-fat", "data-center");
@@ -194,7 +194,7 @@ fn a_receive_window_is_a_share_of_the_link() {
 }
 
 #[test]
-fn a_receive_window_is_raised_on_accept_to_what_a_path_has_carried() {
+fn accept_raises_receive_window_from_path_history() {
     let lab = Lab::new();
     let _server = lab.serve_in_cgroup(5400);
     let pilot = lab.pilot(&tuned("\"receive-window\""));
@@ -231,7 +231,7 @@ fn a_receive_window_is_raised_on_accept_to_what_a_path_has_carried() {
 }
 
 #[test]
-fn a_path_of_small_connections_gets_no_larger_window_until_one_needs_it() {
+fn small_connections_get_no_larger_window_until_needed() {
     let lab = Lab::new();
     let pilot = lab.pilot(&tuned("\"initial-window\""));
     teach(&lab, &pilot);
@@ -250,7 +250,7 @@ fn a_path_of_small_connections_gets_no_larger_window_until_one_needs_it() {
 }
 
 #[test]
-fn acknowledgements_that_nobody_waits_for_are_delayed_as_ever() {
+fn quick_acks_wait_until_path_needs_them() {
     let lab = Lab::new();
     let pilot = lab.pilot(&tuned("\"quick-ack\""));
     // On a busy host a probe may send a segment again, and then two are received.
@@ -281,7 +281,7 @@ fn settle(lab: &Lab, pilot: &Daemon, closed: u64) -> Option<(u64, u64)> {
 }
 
 #[test]
-fn a_rate_that_a_tuned_window_made_is_not_the_algorithms() {
+fn algorithm_is_not_charged_for_tuned_window_rate() {
     let lab = Lab::new();
     let pilot = lab.pilot(&tuned("\"initial-window\""));
     teach(&lab, &pilot);
@@ -326,7 +326,7 @@ fn windows_that_lose_brake_those_that_come_after() {
 }
 
 #[test]
-fn linear_timeouts_are_set_at_the_first_retransmission_and_not_before() {
+fn linear_timeouts_start_at_first_retransmission() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let pilot = lab.pilot(&tuned("\"thin-linear-timeouts\""));
@@ -366,7 +366,7 @@ fn a_dry_run_tunes_nothing() {
 }
 
 #[test]
-fn pure_acknowledgements_go_first_as_long_as_the_daemon_lives() {
+fn pure_acks_go_first_while_daemon_runs() {
     let lab = Lab::new();
     let pilot = lab.pilot(&tuned(""));
     lab.run(&format!("bulk --to {FAR}:5201 --bytes 1000000 --reverse"));
@@ -378,7 +378,7 @@ fn pure_acknowledgements_go_first_as_long_as_the_daemon_lives() {
 }
 
 #[test]
-fn an_interface_whose_qdisc_somebody_chose_is_left_as_it_is() {
+fn missing_ack_priority_device_is_reported_once() {
     let lab = Lab::new();
     let config = tuned("") + "ack_priority_devices = [\"no-such-if0\"]\n";
     let pilot = lab.pilot(&config);

@@ -80,7 +80,7 @@ fn hold(lab: &Lab, connections: u64, seconds: u64) -> Child {
 
 /// `make upgrade-test` does it 50 times with 1000 connections.
 #[test]
-fn under_load_no_connection_is_lost_or_forgotten_and_each_new_one_is_steered() {
+fn upgrades_under_load_keep_and_steer_every_connection() {
     let upgrades = from_environment("UPGRADES", 5);
     let connections = from_environment("CONNECTIONS", 200);
     let lab = Lab::new();

@@ -84,22 +84,22 @@ fn comes_back(dead: u8) {
 }
 
 #[test]
-fn a_second_link_that_comes_back_is_used_again() {
+fn returning_second_link_is_used_again() {
     comes_back(2);
 }
 
 #[test]
-fn a_first_link_that_comes_back_is_used_again() {
+fn returning_first_link_is_used_again() {
     comes_back(1);
 }
 
 #[test]
-fn a_transfer_goes_on_when_its_second_link_dies() {
+fn transfer_survives_loss_of_second_link() {
     survives(2);
 }
 
 /// By which the server acknowledges everything.
 #[test]
-fn a_transfer_goes_on_when_its_first_link_dies() {
+fn transfer_survives_loss_of_first_link() {
     survives(1);
 }

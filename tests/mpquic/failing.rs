@@ -24,7 +24,7 @@ fn line(output: Output) -> String {
 }
 
 #[test]
-fn a_path_that_cannot_be_opened_is_named_with_its_reason() {
+fn failed_path_is_named_with_reason_and_remedy() {
     let net = Links::new(2, 1, "--quic");
     for (ends, reason, remedy) in [
         (
@@ -72,7 +72,7 @@ fn a_peer_without_multipath_is_named() {
 }
 
 #[test]
-fn a_peer_without_quic_is_a_time_out_with_its_remedy() {
+fn peer_without_quic_times_out_with_remedy() {
     let net = Links::new(1, 1, "");
     let said = said(&net, "--transport quic --bytes 1k --wait 1");
     assert!(
@@ -82,7 +82,7 @@ fn a_peer_without_quic_is_a_time_out_with_its_remedy() {
 }
 
 #[test]
-fn the_first_path_keeps_the_source_that_its_route_gives() {
+fn bind_must_match_route_source_of_first_path() {
     let net = Links::new(2, 1, "--quic");
     let said = said(&net, &format!("{MPQUIC} --bind 10.2.1.1"));
     assert!(

@@ -172,38 +172,38 @@ fn fills_two_links(control: &str) {
 }
 
 #[test]
-fn cubic_fills_two_links_and_the_bytes_add_up() {
+fn cubic_fills_two_links_and_bytes_add_up() {
     fills_two_links("cubic");
 }
 
 #[test]
-fn reno_fills_two_links_and_the_bytes_add_up() {
+fn reno_fills_two_links_and_bytes_add_up() {
     fills_two_links("reno");
 }
 
 #[test]
-fn bbr3_fills_two_links_and_the_bytes_add_up() {
+fn bbr3_fills_two_links_and_bytes_add_up() {
     fills_two_links("bbr3");
 }
 
 #[test]
-fn lia_fills_two_links_and_the_bytes_add_up() {
+fn lia_fills_two_links_and_bytes_add_up() {
     fills_two_links("lia");
 }
 
 #[test]
-fn olia_fills_two_links_and_the_bytes_add_up() {
+fn olia_fills_two_links_and_bytes_add_up() {
     fills_two_links("olia");
 }
 
 #[test]
-fn balia_fills_two_links_and_the_bytes_add_up() {
+fn balia_fills_two_links_and_bytes_add_up() {
     fills_two_links("balia");
 }
 
 /// Calibrates one transport against the other: the same link, and the same payload except for the headers.
 #[test]
-fn one_path_of_quic_carries_as_much_as_tcp() {
+fn single_path_quic_matches_tcp_goodput() {
     let net = Links::new(1, 1, "--quic");
     let tcp = net.run("--cc reno --seconds 5");
     let quic = net.run("--transport quic --cc reno --seconds 5");

@@ -26,7 +26,7 @@ fn share_of_four_paths(control: &str) -> f64 {
 }
 
 #[test]
-fn paths_that_are_not_coupled_take_as_much_as_so_many_flows() {
+fn uncoupled_paths_compete_like_separate_flows() {
     let share = share_of_four_paths("reno");
     assert!(share > 0.66, "{share}");
 }

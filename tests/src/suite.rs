@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_names_the_slowest_first_and_shows_what_failed() {
+    fn report_lists_slowest_first_and_shows_failures() {
         let text = report(
             &[outcome("quick", true, 0.5), outcome("slow", false, 7.25)],
             false,
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn each_test_is_claimed_by_one_of_the_runs() {
+    fn each_test_is_claimed_by_one_run() {
         let dir = folder();
         let numbered = |number: usize| {
             let (binary, name) = (PathBuf::new(), number.to_string());
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exception_must_name_a_test_and_a_reason() {
+    fn exception_must_name_test_and_reason() {
         let dir = folder();
         let path = dir.path().join("list");
         let test = Test {

@@ -68,7 +68,7 @@ fn dctcp_is_never_chosen_without_negotiated_ecn() {
 }
 
 #[test]
-fn with_dctcp_alone_and_no_ecn_the_default_stays() {
+fn dctcp_alone_without_ecn_leaves_the_default() {
     let lab = Lab::new();
     set_ecn(&lab, "0");
     let _sink = Sink::new(&lab.net.far, 5300);
@@ -80,7 +80,7 @@ fn with_dctcp_alone_and_no_ecn_the_default_stays() {
 }
 
 #[test]
-fn with_long_round_trips_a_private_path_is_no_data_center() {
+fn long_rtt_private_path_is_no_data_center() {
     let lab = Lab::new();
     set_ecn(&lab, "1");
     impair(&lab, "netem delay 20ms");
@@ -113,7 +113,7 @@ fn dctcp_may_be_chosen_where_ecn_was_negotiated() {
 }
 
 #[test]
-fn the_module_of_an_arm_is_loaded_when_the_arm_is_asked_for() {
+fn module_of_configured_arm_is_loaded() {
     let registered =
         || fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
     assert!(!registered().contains("htcp"));
@@ -143,7 +143,7 @@ fn under_random_loss_a_connection_is_rescued() {
 
 /// The kernel marks every rate sample behind a full send buffer as application-limited.
 #[test]
-fn a_connection_limited_by_its_send_buffer_has_a_rate() {
+fn send_buffer_limited_connection_has_a_rate() {
     let lab = Lab::new();
     lab.net.near.sysctl("net/ipv4/tcp_wmem", "4096 16384 65536");
     // On a starved machine the buffer may have drained by the time of a FIN: long round trips, and

@@ -30,7 +30,7 @@ fn upload(lab: &Lab, dist: Entries) -> Learner {
 }
 
 #[test]
-fn with_the_learner_in_the_daemon_random_loss_is_rescued_too() {
+fn random_loss_is_rescued_with_daemon_learner() {
     let lab = Lab::new();
     impair(&lab, "netem delay 20ms loss 2%");
     let mut learner = upload(&lab, ALL_RENO);
@@ -45,7 +45,7 @@ fn with_the_learner_in_the_daemon_random_loss_is_rescued_too() {
 }
 
 #[test]
-fn what_has_the_rescues_algorithm_needs_no_rescue() {
+fn connection_using_rescue_algorithm_needs_no_rescue() {
     let lab = Lab::new();
     impair(&lab, "netem delay 20ms loss 2%");
     let mut learner = upload(&lab, ALL_BBR);

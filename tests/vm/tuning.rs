@@ -43,7 +43,7 @@ impl Drop for Cable {
 const FIRST: &str = "ack_priority = true\nack_priority_devices = [\"tcprio0\"]\n";
 
 #[test]
-fn a_prio_qdisc_is_there_as_long_as_the_daemon() {
+fn prio_qdisc_lives_as_long_as_daemon() {
     let (lab, _cable) = (Lab::new(), Cable::new());
     let before = root_qdisc("tcprio0");
     let pilot = lab.pilot(&tuned(FIRST));
@@ -55,7 +55,7 @@ fn a_prio_qdisc_is_there_as_long_as_the_daemon() {
 }
 
 #[test]
-fn what_a_killed_daemon_left_is_taken_away_at_the_next_start() {
+fn next_start_removes_qdisc_of_killed_daemon() {
     let (lab, _cable) = (Lab::new(), Cable::new());
     let before = root_qdisc("tcprio0");
     lab.pilot(&tuned(FIRST)).end(libc::SIGKILL);
@@ -92,7 +92,7 @@ fn journals(lab: &Lab) -> usize {
 /// The path is slow only for those connections that have the tuning. Whatever the reason would be in
 /// reality, with it they end late, and without it they do not.
 #[test]
-fn a_tuning_with_which_connections_end_late_is_switched_off_and_that_is_told() {
+fn harmful_tuning_is_switched_off_and_reported() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let config = tuned("features = [\"quick-ack\"]\nhold_out_shift = 1\n");

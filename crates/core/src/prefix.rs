@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn host_bits_are_refused_with_the_prefix_that_was_meant() {
+    fn error_for_host_bits_suggests_intended_prefix() {
         assert_eq!(
             error("10.1.2.3/16"),
             "`10.1.2.3/16` has bits set beyond its length; did you mean 10.1.0.0/16?"
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_prefix_is_refused() {
+    fn invalid_prefix_is_rejected() {
         assert_eq!(
             error("10.0.0.0/33"),
             "`10.0.0.0/33`: the length is at most 32"
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_with_host_bits_or_an_impossible_length_is_none() {
+    fn invalid_key_bits_or_length_give_none() {
         let mut key = tp_path_key::default();
         prefix("10.1.2.3").write_key(&mut key);
         key.prefix_len = 120;

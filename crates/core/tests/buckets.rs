@@ -35,7 +35,7 @@ fn an_empty_slot_is_taken_first() {
 }
 
 #[test]
-fn a_path_with_live_connections_stays_unless_it_was_silent_for_a_day() {
+fn live_path_is_evicted_only_after_silent_day() {
     let (mut bucket, now_ns) = full();
     for slot in &mut bucket.slot {
         slot.path.live_flows = 1;
@@ -50,7 +50,7 @@ fn a_path_with_live_connections_stays_unless_it_was_silent_for_a_day() {
 
 /// Another CPU may look for a slot before the first connection of a new path is counted.
 #[test]
-fn a_path_that_was_just_put_in_is_not_the_next_to_go() {
+fn new_path_is_not_evicted_next() {
     let (mut bucket, now_ns) = full();
     let key = tp_path_key {
         netns_cookie: 9,

@@ -27,7 +27,7 @@ fn round_end() -> tp_ack {
 
 /// Hock et al. 2017, section III: X(t) = (t / phi)^3, phi 35 ms; the queue and 0.973 of the rest.
 #[test]
-fn lola_balances_by_time_and_reduces_by_its_queue() {
+fn lola_share_queue_and_reduction_match_the_paper() {
     let share = |ms: u64| unsafe { lola_share(ms * 1000) };
     assert_eq!(
         (share(34), share(35), share(70), share(350)),
@@ -54,7 +54,7 @@ fn lola_balances_by_time_and_reduces_by_its_queue() {
 /// At an RTT of 43 ms with a base of 40, a window of 10 has less than a packet in the queue, one of
 /// 30 has two.
 #[test]
-fn lola_raises_the_flow_with_the_smaller_queue_first() {
+fn lola_grows_flow_with_smaller_queue_first() {
     let after = |cwnd: u32| {
         let mut l = tp_lola {
             base_us: 40_000,
@@ -141,7 +141,7 @@ const ONE: f64 = (1u32 << TP_STEP_SHIFT) as f64;
 
 /// RFC 6356, section 3.
 #[test]
-fn lia_on_equal_paths_is_one_tcp_in_all() {
+fn lia_paths_together_grow_as_one_tcp() {
     assert_eq!(
         unsafe { lia_per(&connection(&[(20, 40_000)]), 20) },
         20,
@@ -180,7 +180,7 @@ fn olia_moves_window_to_the_best_path() {
 
 /// Peng et al. 2016, section V.
 #[test]
-fn balia_is_reno_alone_and_takes_up_to_three_quarters() {
+fn balia_is_reno_alone_and_cuts_three_quarters() {
     let alone = connection(&[(20, 40_000)]);
     let step = unsafe { balia_step(&alone, &alone.sub[0]) } as f64 / ONE;
     assert!((step - 1.0 / 20.0).abs() < 1e-3, "{step}");
@@ -206,7 +206,7 @@ fn wvegas_shares_ten_packets_by_rate() {
 }
 
 #[test]
-fn wvegas_drains_a_queue_only_beyond_twice_its_share() {
+fn wvegas_drains_queue_only_above_twice_its_share() {
     let mut v = tp_wvegas {
         rtt: tp_rtt {
             base_us: 10_000,
@@ -254,7 +254,7 @@ fn wifi_silent_for(us: u64) -> tp_coupled {
 
 /// Four RTOs of 220 ms: the surviving path grows, and shrinks, as if it were alone.
 #[test]
-fn a_path_that_is_not_acknowledged_leaves_the_coupling() {
+fn unacknowledged_path_leaves_the_coupling() {
     let both = wifi_silent_for(100_000);
     assert!(unsafe { lia_per(&both, 20) } > 100, "coupled while alive");
     let alone = wifi_silent_for(4 * 220_000 + 1);

@@ -36,7 +36,7 @@ fn ack(acked: u32) -> tp_ack {
 
 /// RFC 5681, section 3.1.
 #[test]
-fn reno_doubles_in_slow_start_and_then_adds_one_a_window() {
+fn reno_doubles_then_adds_one_packet_per_window() {
     let mut w = slow_start(10);
     unsafe { tp_reno_increase(&mut w, 10) };
     assert_eq!(w.packets, 20);
@@ -79,7 +79,7 @@ fn cubic_reaches_the_last_maximum_after_k() {
 
 /// Sections 4.6 and 4.7.
 #[test]
-fn cubic_keeps_seven_tenths_and_yields_below_the_last_maximum() {
+fn cubic_keeps_70_percent_with_fast_convergence() {
     let mut c = tp_cubic::default();
     assert_eq!(unsafe { cubic_threshold(&mut c, &window(1000)) }, 700);
     assert_eq!(c.now.max, 1000);
@@ -188,7 +188,7 @@ fn htcp_grows_with_the_time_since_congestion() {
 
 /// RFC 8257, section 3.3.
 #[test]
-fn dctcp_reduces_by_half_the_fraction_that_was_marked() {
+fn dctcp_cuts_by_half_the_marked_fraction() {
     let mut e = tp_ecn {
         alpha: TP_ALPHA_ONE,
         ..Default::default()
@@ -219,7 +219,7 @@ fn dctcp_reduces_by_half_the_fraction_that_was_marked() {
 
 /// draft-briscoe-iccrg-prague-congestion-control-04, sections 2.4.2 and 2.4.3.
 #[test]
-fn prague_grows_as_with_an_rtt_of_25_ms_and_cuts_by_half_of_alpha() {
+fn prague_emulates_25_ms_rtt_cuts_half_alpha() {
     let grown = |srtt_us: u32| {
         let (mut p, mut w) = (tp_prague::default(), window(100));
         p.rounds = PRAGUE_ROUNDS as u16;
@@ -254,7 +254,7 @@ fn prague_grows_as_with_an_rtt_of_25_ms_and_cuts_by_half_of_alpha() {
 /// Two marks a round are the equilibrium: alpha of a window of 10,000 packets is 0.0002, and each
 /// round the marks take the two packets that it grew by.
 #[test]
-fn a_small_fraction_of_marks_still_reduces_a_large_window() {
+fn small_mark_fraction_still_reduces_large_window() {
     let mut e = tp_ecn::default();
     let (mut delivered, mut marked, mut window) = (0, 0, 10_000u32);
     for seq in 1..=400 {
@@ -293,7 +293,7 @@ fn cubics_reno_friendly_window_carries_its_remainder() {
 
 /// RFC 9438, section 4.9.
 #[test]
-fn a_spurious_loss_leaves_cubics_epoch_as_it_was() {
+fn spurious_loss_restores_cubic_epoch() {
     let mut c = tp_cubic::default();
     let mut w = window(1000);
     unsafe { cubic_threshold(&mut c, &w) };
@@ -349,7 +349,7 @@ fn prague_grows_on_short_fast_paths() {
 
 /// RFC 8257, section 3.3: alpha follows the marks even while the application is the limit.
 #[test]
-fn prague_forgets_its_first_alpha_while_the_application_is_the_limit() {
+fn prague_initial_alpha_decays_while_application_limited() {
     let mut p = tp_prague::default();
     unsafe { prague_begin(&mut p, 0, 0, 0) };
     let mut w = window(10);
@@ -411,7 +411,7 @@ fn prague_window_at_one_mark_in_twenty(srtt_us: u32) -> f64 {
 /// Section 2.4.4: a flow with a short RTT has the rate of one with 25 ms.  Growth is (RTT / 25 ms)^2 a
 /// round for that, and cuts must come no more often than that flow's.
 #[test]
-fn pragues_rate_at_the_same_marks_does_not_depend_on_a_short_rtt() {
+fn prague_rate_at_equal_marks_ignores_short_rtt() {
     let window = prague_window_at_one_mark_in_twenty;
     let rate = |srtt_us: u32| window(srtt_us) / f64::from(srtt_us);
     let balance = 2.0 * 19.0; // 2 (1 - F) / F
@@ -425,7 +425,7 @@ fn pragues_rate_at_the_same_marks_does_not_depend_on_a_short_rtt() {
 /// The kernel leaves the window to an algorithm that controls it, also while a loss is repaired.  One packet in
 /// `acked` acknowledgements of a whole flight: the window is the threshold when the last has arrived.
 #[test]
-fn prague_has_halved_its_window_when_a_loss_is_repaired() {
+fn prague_halves_window_by_end_of_recovery() {
     for acked in [1, 2, 3, 8] {
         let mut p = tp_prague::default();
         let mut w = window(96);
@@ -446,7 +446,7 @@ fn prague_has_halved_its_window_when_a_loss_is_repaired() {
 
 /// What the kernel had on its stack, when it skipped the callbacks that set the threshold.
 #[test]
-fn prague_takes_no_threshold_above_its_window_when_a_loss_is_repaired() {
+fn prague_recovery_ignores_ssthresh_above_window() {
     let mut p = tp_prague::default();
     let mut w = window(27);
     w.ssthresh = 0x8220_28e5;

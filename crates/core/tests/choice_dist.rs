@@ -91,7 +91,7 @@ fn count(entries: &Entries, wanted: impl Fn(u32) -> bool) -> u32 {
 
 proptest! {
     #[test]
-    fn the_nodes_of_a_connection_are_those_of_its_lineage(
+    fn connection_nodes_match_learner_lineage(
         peer in peers(), of in classes(), domain in any::<u32>(), policy in 0u8..16,
     ) {
         let lineage = Lineage::of(peer, of, domain);
@@ -134,7 +134,7 @@ proptest! {
     }
 
     #[test]
-    fn a_draw_gets_the_arm_that_the_learner_means(entries in any::<Entries>(), draw in 0u32..0xffff) {
+    fn draw_picks_same_arm_as_learner(entries in any::<Entries>(), draw in 0u32..0xffff) {
         let mut entries = entries;
         entries.sort_unstable();
         entries[7] = 0xffff;
@@ -142,7 +142,7 @@ proptest! {
     }
 
     #[test]
-    fn the_tag_is_the_sum_of_products_of_its_definition(of in places(), a in secrets(), level in 0u32..5) {
+    fn tag_matches_sum_of_products_formula(of in places(), a in secrets(), level in 0u32..5) {
         let key = node_key(level, &of);
         let last = u32::from(key.class) | u32::from(key.level) << 16 | u32::from(key.policy) << 24;
         let [p0, p1, p2, p3] = key.prefix;
@@ -182,7 +182,7 @@ proptest! {
 }
 
 #[test]
-fn classes_divide_round_trips_at_octaves_from_1024_us() {
+fn classes_split_rtt_at_octaves_from_1024_us() {
     let of = |rtt_us| class(rtt_us, 0, 0, 0, 0);
     let (unknown, lan) = (of(0), of(1));
     assert_ne!(unknown, lan);
@@ -196,7 +196,7 @@ fn classes_divide_round_trips_at_octaves_from_1024_us() {
 }
 
 #[test]
-fn an_octave_is_the_position_of_the_highest_bit() {
+fn octave_is_position_of_highest_set_bit() {
     assert_eq!(log2(0), 0);
     for bit in 0..32 {
         let least = 1u32 << bit;
@@ -205,7 +205,7 @@ fn an_octave_is_the_position_of_the_highest_bit() {
 }
 
 #[test]
-fn a_private_prefix_belongs_to_its_namespace_and_a_public_one_to_all() {
+fn private_prefix_is_per_namespace_public_is_shared() {
     let private = address("10.1.2.3".parse().unwrap());
     let public = address("198.51.100.7".parse().unwrap());
     let cookie = 0x1_0000_1234;
@@ -217,7 +217,7 @@ fn a_private_prefix_belongs_to_its_namespace_and_a_public_one_to_all() {
 }
 
 #[test]
-fn each_interface_parts_the_paths_that_leave_by_it() {
+fn each_egress_interface_has_its_own_domain() {
     let public = address("198.51.100.7".parse().unwrap());
     let of = |egress| domain(TP_SEPARATE_NONE, &public, 0x1234, egress);
     assert_eq!(of(0), 0);
@@ -226,7 +226,7 @@ fn each_interface_parts_the_paths_that_leave_by_it() {
 }
 
 #[test]
-fn a_host_behind_nat64_is_the_host_that_it_stands_for() {
+fn nat64_address_maps_to_its_ipv4_host() {
     let behind = address("64:ff9b::198.51.100.7".parse().unwrap());
     assert_eq!(
         unwrap_nat64(behind),

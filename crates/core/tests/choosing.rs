@@ -196,7 +196,7 @@ fn no_arm_is_unpaid_before_the_first_distribution() {
 }
 
 #[test]
-fn a_connection_without_an_arm_counts_for_the_path() {
+fn connection_without_arm_updates_only_path_measures() {
     let mut path = path_of(&[5, 1]);
     path.arms[7] = unpaid(1); // the place that an index within bounds would take
     let arms = path.arms.map(|arm| (arm.samples, arm.unpaid, arm.chosen));

@@ -117,7 +117,7 @@ fn paths_grow_as_the_papers_say() {
 /// RFC 6356, goal 2, in windows: two paths of one bottleneck grow together as one TCP of both their windows
 /// would, or slower, and far below the two packets each round trip of two TCPs.
 #[test]
-fn two_paths_of_one_bottleneck_grow_no_faster_than_one_tcp() {
+fn coupled_paths_grow_no_faster_than_one_tcp() {
     for law in LAWS {
         let rtts = 200;
         let grown = Connection::new(law, &[(40, 40_000), (40, 40_000)]).run(rtts * 40_000);
@@ -128,7 +128,7 @@ fn two_paths_of_one_bottleneck_grow_no_faster_than_one_tcp() {
 }
 
 #[test]
-fn a_path_that_is_closed_leaves_the_others_alone() {
+fn remaining_path_grows_uncoupled_after_other_closes() {
     for law in LAWS {
         let mut connection = Connection::new(law, &[(40, 40_000), (40, 40_000)]);
         assert_eq!(connection.coupling.paths(), 2);
@@ -153,7 +153,7 @@ fn connections_are_not_coupled_with_each_other() {
 /// Slow start is each path's own, a packet for a packet, and an application that does not fill the window
 /// does not grow it.
 #[test]
-fn slow_start_is_each_paths_own_and_needs_a_full_window() {
+fn slow_start_is_per_path_needs_full_window() {
     for law in LAWS {
         let coupling = Coupling::new(law);
         let (mut one, mut idle) = (Path::join(&coupling, 10), Path::join(&coupling, 10));
@@ -196,7 +196,7 @@ fn balia_takes_more_from_the_smaller_path() {
 
 /// A ninth path is coupled to the eight, which do not see it.
 #[test]
-fn a_path_without_a_place_grows_as_slowly_as_the_others_demand() {
+fn ninth_path_is_coupled_but_not_counted() {
     let coupling = Coupling::new(Law::Lia);
     let mut paths: Vec<_> = (0..9).map(|_| Path::join(&coupling, 40)).collect();
     for path in &mut paths {

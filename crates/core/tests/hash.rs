@@ -67,7 +67,7 @@ fn differences(random: &mut Random) -> Vec<Key> {
 /// differences that is less than 4e-7 in all. Bucket and tag both agree with probability 2^-32: in the
 /// 3.3 million pairs of this test, with probability 0.1 %.
 #[test]
-fn no_difference_of_keys_collides_more_often_than_chance() {
+fn key_differences_collide_no_more_than_chance() {
     let mut random = Random(tcpilot_random::Random(1));
     for difference in differences(&mut random) {
         let (mut equal, mut same_place) = ([0; 4], 0);
@@ -92,7 +92,7 @@ fn no_difference_of_keys_collides_more_often_than_chance() {
 /// A flipped bit of the key flips each bit of the hash in half of the cases. Of 4096 that is 2048 with a
 /// standard deviation of 32: six of them are exceeded by one of the 8192 pairs of bits with probability 2e-5.
 #[test]
-fn each_bit_of_a_key_flips_each_bit_of_its_hash_half_the_time() {
+fn each_key_bit_flips_half_the_hash_bits() {
     let mut random = Random(tcpilot_random::Random(2));
     for bit in 0..256 {
         let mut flips = [0u32; 32];
@@ -113,7 +113,7 @@ fn each_bit_of_a_key_flips_each_bit_of_its_hash_half_the_time() {
 /// Hosts are numbered in rows. By chance a bucket gets 8 of 16,384 paths, and 40 or more with probability
 /// 1e-15 (Poisson).
 #[test]
-fn rows_of_addresses_with_equal_steps_are_spread_like_others() {
+fn equally_spaced_addresses_spread_evenly_over_buckets() {
     let mut random = Random(tcpilot_random::Random(3));
     for round in 0..120 {
         let (secrets, mut key) = (random.secrets(), random.key());

@@ -50,7 +50,7 @@ fn the_optimum_costs_nothing() {
 }
 
 #[test]
-fn twice_the_rtt_costs_as_much_as_no_rate_at_all() {
+fn double_rtt_costs_as_much_as_zero_rate() {
     assert_eq!(learner::cost(20_000, 10_000, 125_000, 125_000), SCALE);
     assert_eq!(learner::cost(10_000, 10_000, 0, 125_000), SCALE);
 }
@@ -96,14 +96,14 @@ fn an_interval_of_nothing_is_no_rate() {
 }
 
 #[test]
-fn a_connections_rate_is_its_mean_while_data_was_under_way() {
+fn connection_rate_is_mean_over_busy_time() {
     // 1 MB in 99 ticks of 4 ms, counted as 100: 2.5 MB/s.
     assert_eq!(native::busy_rate(1_000_000, 99, 250), 2_500_000);
     assert_eq!(native::busy_rate(1_000_000, 99, 1000), 10_000_000);
 }
 
 #[test]
-fn a_connection_shorter_than_the_clock_tells_has_no_mean_rate() {
+fn connection_under_five_ticks_has_no_mean_rate() {
     assert_eq!(native::busy_rate(1_000_000, 4, 250), 0);
     assert_ne!(native::busy_rate(1_000_000, 5, 250), 0);
     assert_eq!(native::busy_rate(1_000_000, 99, 0), 0, "tick not known");
@@ -309,7 +309,7 @@ fn an_unanswered_connection_is_no_instance() {
 
 /// A CPU reads the clock, and others move the windows on before it gets the path.
 #[test]
-fn a_sample_late_into_the_next_window_forgets_nothing() {
+fn late_sample_keeps_both_window_halves() {
     let mut measures = Measures::default();
     measures.take(9000, 50, 599);
     measures.take(5000, 70, 600);
@@ -415,7 +415,7 @@ proptest! {
     }
 
     #[test]
-    fn an_update_stays_between_the_old_cost_and_the_sample(cost: u64, sample: u64, samples in 1u32.., shift in 0u32..64) {
+    fn update_lies_between_old_cost_and_sample(cost: u64, sample: u64, samples in 1u32.., shift in 0u32..64) {
         let new = learner::update(cost, sample, samples, shift);
         prop_assert!(new >= cost.min(sample) && new <= cost.max(sample));
     }

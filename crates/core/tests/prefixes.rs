@@ -61,7 +61,7 @@ fn public_ipv4_addresses_share_a_24() {
 }
 
 #[test]
-fn private_ipv6_addresses_are_told_apart_by_host_and_public_ones_share_a_48() {
+fn private_ipv6_prefix_is_128_public_is_48() {
     for addr in ["fc00::1", "fdff::1", "fe80::1", "febf::1"] {
         assert_eq!(len(addr), 128, "{addr}");
     }
@@ -98,7 +98,7 @@ fn masks_are_those_of_the_daemon() {
 
 proptest! {
     #[test]
-    fn the_kernels_path_is_the_prefix_around_the_address(bits: u128, is_ipv4: bool) {
+    fn kernel_path_is_prefix_around_address(bits: u128, is_ipv4: bool) {
         let addr = if is_ipv4 { IpAddr::V4((bits as u32).into()) } else { IpAddr::V6(bits.into()) };
         let policy = tp_policy_config {
             prefix_len_ipv4_private: 30,

@@ -88,7 +88,7 @@ impl Connection {
 }
 
 #[test]
-fn the_fourth_bout_without_a_queue_switches_if_loss_is_heavy() {
+fn fourth_bout_of_heavy_loss_without_queue_switches() {
     let none = TP_VERDICT_NONE;
     let mut heavy = Connection::new();
     assert_eq!(heavy.bouts(4, 50), [none, none, none, TP_VERDICT_SWITCH]);
@@ -126,7 +126,7 @@ fn a_queue_means_that_the_loss_is_congestion() {
 }
 
 #[test]
-fn the_end_of_a_slow_start_is_no_loss_of_the_path() {
+fn end_of_slow_start_is_not_path_loss() {
     let mut connection = Connection::new();
     connection.bouts(3, 50);
     connection.now.cwnd = connection.now.ssthresh - 1;
@@ -137,7 +137,7 @@ fn the_end_of_a_slow_start_is_no_loss_of_the_path() {
 }
 
 #[test]
-fn what_proves_to_be_no_loss_is_taken_off_and_never_wraps() {
+fn spurious_loss_is_subtracted_without_wrapping() {
     let mut connection = Connection::new();
     connection.now.lost = 5; // duplicates were reported
     connection.rescue.bouts = 200;
@@ -151,7 +151,7 @@ fn what_proves_to_be_no_loss_is_taken_off_and_never_wraps() {
 }
 
 #[test]
-fn a_trial_is_undone_unless_it_brings_an_eighth_more() {
+fn trial_is_undone_unless_goodput_grows_an_eighth() {
     for (percent, verdict) in [
         (90, TP_VERDICT_UNDO),
         (110, TP_VERDICT_UNDO),
@@ -177,7 +177,7 @@ fn a_trial_is_undone_unless_it_brings_an_eighth_more() {
 }
 
 #[test]
-fn a_rescue_that_helped_is_not_asked_about_again() {
+fn successful_rescue_is_not_judged_again() {
     let mut connection = Connection::new();
     connection.rescue.phase = TP_RESCUE_KEPT as u8;
     assert_eq!(connection.bouts(20, 20), [TP_VERDICT_NONE; 20]);
@@ -224,7 +224,7 @@ fn the_published_rule_switches_only_once() {
 }
 
 #[test]
-fn a_path_that_was_rescued_in_vain_waits_and_each_time_twice_as_long() {
+fn path_wait_doubles_after_each_failed_rescue() {
     let mut refusal = tp_refusal::default();
     // Units of 2^20 ns.
     let units = |s: f64| (s * 1e9 / f64::from(1 << 20)) as u32;

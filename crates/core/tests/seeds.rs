@@ -72,7 +72,7 @@ fn its_share_is_about_what_they_counted() {
 }
 
 #[test]
-fn a_row_of_one_connection_has_the_metric_that_the_formula_gives() {
+fn single_connection_metric_matches_formula() {
     // Latency 100 ms: cubic chosen once, RTT the path's least, rate 18 of 622; and 8951 of 9377.
     // One connection is one sample, but the path's maximum was not yet 622 then: the formula gives
     // 250000 for a rate of 3/4 of the best.

@@ -57,7 +57,7 @@ fn the_slides_rule_divides_the_share_by_load() {
 }
 
 #[test]
-fn the_slides_rule_keeps_the_kernels_window_unless_load_is_high() {
+fn slides_rule_shrinks_kernel_window_only_when_congested() {
     let small = tp_iw {
         saved_packets: 20,
         ..path()
@@ -85,12 +85,12 @@ fn the_published_thresholds_can_be_configured() {
 }
 
 #[test]
-fn the_careful_rule_jumps_to_half_of_the_share() {
+fn careful_rule_jumps_to_half_the_share() {
     assert_eq!(window(&careful(), path()), 50);
 }
 
 #[test]
-fn the_careful_rule_does_not_jump_where_the_rtt_does_not_fit() {
+fn careful_rule_jumps_only_if_rtt_matches() {
     for rtt_us in [24_000, 62_500, 900_000] {
         assert_eq!(
             window(&careful(), tp_iw { rtt_us, ..path() }),
@@ -116,7 +116,7 @@ fn the_careful_rule_does_not_jump_where_the_rtt_does_not_fit() {
 }
 
 #[test]
-fn nothing_saved_or_no_rtt_leaves_the_kernels_window() {
+fn missing_history_or_rtt_keeps_kernel_window() {
     for tuning in [slides(), careful()] {
         let none = tp_iw {
             saved_packets: 0,
@@ -168,14 +168,14 @@ fn the_brake_is_released_with_time() {
 }
 
 #[test]
-fn a_window_goes_out_within_half_a_round_trip() {
+fn window_is_paced_within_half_an_rtt() {
     // SAFETY: a pure function of integers.
     let rate = unsafe { tp_window_rate(100, 1448, 50_000) };
     assert_eq!(rate, 5_792_000);
 }
 
 #[test]
-fn what_a_connection_shows_is_its_threshold_or_half_its_window() {
+fn shown_window_is_ssthresh_or_half_used_cwnd() {
     // SAFETY: a pure function of integers.
     let shown = |ssthresh, cwnd, sent| unsafe { tp_window_shown(ssthresh, cwnd, sent) };
     assert_eq!(shown(120, 100, 5000), 120);
@@ -184,14 +184,14 @@ fn what_a_connection_shows_is_its_threshold_or_half_its_window() {
 }
 
 #[test]
-fn a_rate_counts_for_the_algorithm_after_sixteen_windows() {
+fn rate_is_credited_after_sixteen_initial_windows() {
     // SAFETY: a pure function of integers.
     let credit = |sent, iw| unsafe { tp_is_creditable(sent, iw) };
     assert_eq!((credit(799, 50), credit(800, 50)), (0, 1));
 }
 
 #[test]
-fn timers_follow_rtt_and_variation_and_never_go_above_the_kernels() {
+fn timers_follow_rtt_but_never_exceed_kernel_values() {
     // SAFETY: pure functions of integers.
     let (syn, least) = unsafe {
         (
@@ -219,7 +219,7 @@ fn ticks_are_rounded_up_and_two_at_least() {
 }
 
 #[test]
-fn the_receive_window_is_a_flows_share_of_the_bdp_and_four_at_least() {
+fn receive_window_is_bdp_share_minimum_four() {
     // SAFETY: a pure function of integers.
     let window = |bdp, flows| unsafe { tp_receive_window(bdp, 16, 1460, flows) };
     assert_eq!(window(125_000, 1), 171);
@@ -229,7 +229,7 @@ fn the_receive_window_is_a_flows_share_of_the_bdp_and_four_at_least() {
 }
 
 #[test]
-fn a_receive_window_is_lowered_among_others_and_raised_as_far_as_there_is_room() {
+fn receive_window_shrinks_among_flows_grows_with_room() {
     let reply = |least, packets, others, room| {
         let bounds = tp_tuning {
             rwnd_least_bytes: least,
@@ -252,7 +252,7 @@ fn a_receive_window_is_lowered_among_others_and_raised_as_far_as_there_is_room()
 }
 
 #[test]
-fn what_128_connections_did_not_use_is_unused() {
+fn tuning_unneeded_for_128_connections_is_unused() {
     // SAFETY: a pure function of integers.
     let unused = |used, connections| unsafe { tp_is_unused(used, connections) } != 0;
     assert!(!unused(7, 7));
@@ -263,7 +263,7 @@ fn what_128_connections_did_not_use_is_unused() {
 }
 
 #[test]
-fn holding_out_takes_its_share_of_connections_each_tuning_apart() {
+fn hold_out_share_is_independent_per_tuning() {
     for (shift, expected) in [(4, 1.0 / 16.0), (2, 0.25), (1, 0.5)] {
         let mut held = [0u32; 8];
         let mut both = 0;
@@ -295,7 +295,7 @@ fn holding_out_takes_its_share_of_connections_each_tuning_apart() {
 }
 
 #[test]
-fn arms_that_need_ecn_are_for_data_centers_and_for_policies_that_vouch_for_them() {
+fn ecn_arms_need_data_center_or_vouching_policy() {
     let short = tp_net_measures {
         min_rtt_us: 200,
         rttvar_us: 50,
@@ -346,7 +346,7 @@ fn arms_that_need_ecn_are_for_data_centers_and_for_policies_that_vouch_for_them(
 }
 
 #[test]
-fn the_kind_of_network_comes_from_interface_rtt_jitter_and_bdp() {
+fn network_type_follows_interface_rtt_jitter_and_bdp() {
     let infer = |min_rtt_us, rttvar_us, mbit: u64, wireless| {
         let m = tp_net_measures {
             min_rtt_us,
@@ -410,12 +410,12 @@ fn transfer(rates: &[u64], share_lost: f64, srtt_us: u32) -> Option<u64> {
 }
 
 #[test]
-fn two_lossy_intervals_of_one_rate_are_a_policers() {
+fn two_lossy_intervals_at_one_rate_reveal_policer() {
     assert_eq!(transfer(&[625_000; 4], 0.1, 51_000), Some(625_000));
 }
 
 #[test]
-fn a_full_queue_different_rates_or_little_loss_are_not() {
+fn queue_unequal_rates_or_little_loss_exclude_policer() {
     assert_eq!(transfer(&[625_000; 8], 0.1, 90_000), None);
     assert_eq!(
         transfer(&[625_000, 300_000, 900_000, 400_000, 800_000], 0.1, 51_000),
@@ -425,7 +425,7 @@ fn a_full_queue_different_rates_or_little_loss_are_not() {
 }
 
 #[test]
-fn an_interval_without_a_loss_for_sixteen_round_trips_is_dropped() {
+fn policer_interval_expires_after_16_lossless_rtts() {
     let mut p = tp_police {
         sampling: 1,
         rate: 1,

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cgroup_and_those_above_and_below_it_are_claimed_and_others_are_not() {
+    fn claim_covers_ancestors_and_descendants_not_siblings() {
         let tree = Tree::new();
         let claim = tree.claim("root/a/b").unwrap();
         for cgroup in ["root/a/b", "root/a", "root", "root/a/b/c"] {
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cgroup_is_known_by_a_link_to_it_too() {
+    fn symlink_into_claimed_cgroup_is_refused() {
         let tree = Tree::new();
         std::os::unix::fs::symlink("root/a/b", tree.0.path().join("link")).unwrap();
         let _above = tree.claim("root/a").unwrap();
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_one_left_is_no_claim_and_is_removed() {
+    fn stale_claim_file_is_ignored_and_removed() {
         let tree = Tree::new();
         drop(tree.claim("root").unwrap());
         let left = tree.folder().join("cgroup-77.lock");
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_that_start_at_once_one_gets_it() {
+    fn concurrent_claims_have_one_winner() {
         let tree = Tree::new();
         let cgroups = ["root", "root/a", "root/a/b", "root/a/b/c"];
         for _ in 0..50 {

@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_becomes_what_it_was() {
+    fn reported_time_plus_one_restores_kernel_value() {
         for taken in 1..100_000u64 {
             let kept = (taken * 1000) >> 10;
             let told = (kept << 10) / 1000;
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_left_alone() {
+    fn truncated_attributes_stay_unchanged() {
         let told = attribute(1, 6999);
         for end in 0..told.len() {
             let cut = told.get(..end).unwrap();

@@ -315,7 +315,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_terminal_of_a_process_is_the_seventh_field_whatever_its_name() {
+    fn terminal_is_seventh_field_despite_odd_name() {
         let stat = |tty| format!("41 (a) b (c) S 1 41 41 {tty} -1 4194560 1");
         assert_eq!(terminal_of(&stat(34816)), Some(34816));
         assert_eq!(terminal_of(&stat(0)), Some(0));
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn sys_admin_stands_for_bpf_and_perfmon_but_not_for_net_admin() {
+    fn sys_admin_implies_bpf_perfmon_not_net_admin() {
         assert_eq!(missing_capabilities(1 << CAP_SYS_ADMIN), ["CAP_NET_ADMIN"]);
         let enough = 1 << CAP_SYS_ADMIN | 1 << CAP_NET_ADMIN;
         assert!(missing_capabilities(enough).is_empty());
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mount_of_the_whole_hierarchy_goes_before_one_of_a_part() {
+    fn full_cgroup_mount_precedes_partial_mount() {
         let part = "20 1 0:24 /machine.slice /srv/part rw - cgroup2 cgroup2 rw\n";
         assert_eq!(find_cgroup2(part, no), Some("/srv/part".into()));
         let both = part.to_owned() + HYBRID;
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_container_the_hosts_hierarchy_goes_before_its_own() {
+    fn container_prefers_host_hierarchy_to_its_own() {
         let own = "20 1 0:24 / /sys/fs/cgroup rw - cgroup2 cgroup rw\n";
         let hosts = "21 1 0:24 /../../.. /host/cgroup rw - cgroup2 cgroup2 rw\n";
         let mounts = own.to_owned() + hosts;
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_that_is_ignored_is_read_from_status() {
+    fn ignored_signal_is_read_from_status() {
         let status = "Name:\tx\nSigIgn:\t0000000000001001\n";
         assert!(is_ignored(status, 1) && is_ignored(status, 13));
         assert!(!is_ignored(status, 15) && !is_ignored("", 1));

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_started_leaves_all_as_it_was() {
+    fn failed_exec_keeps_cloexec_and_signal_mask() {
         let file = std::fs::File::open("/dev/null").unwrap();
         let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
         let error = become_program(Command::new("/nonexistent/program"), &[fd]);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_gets_what_it_is_left_and_nothing_else() {
+    fn program_inherits_only_given_descriptors() {
         let open = || std::fs::File::open("/dev/null").unwrap();
         let (left, kept) = (open(), open());
         let number = |file| std::os::fd::AsRawFd::as_raw_fd(file);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_open_cannot_be_inherited() {
+    fn closed_descriptor_cannot_be_inherited() {
         assert!(inherited(9999).is_err());
     }
 }

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_the_kernel_is_one_of_ours() {
+    fn kernel_error_becomes_io_error() {
         for end in [libc::NLMSG_ERROR, libc::NLMSG_DONE] {
             let code = (-libc::EEXIST).to_ne_bytes();
             let error = read(&message(end, 7, &code)).0.unwrap_err();
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_of_an_answer_that_was_given_up_is_passed_over() {
+    fn leftover_of_abandoned_reply_is_skipped() {
         let old = message(libc::NLMSG_ERROR, 6, &(-libc::EEXIST).to_ne_bytes());
         let (ends, bodies) = read(&[old, message(20, 7, &[3; 4])].concat());
         assert!(!ends.unwrap());
@@ -371,7 +371,7 @@ mod tests {
         }
 
         #[test]
-        fn a_datagram_that_is_cut_short_is_an_error(length in 1usize..24) {
+        fn truncated_datagram_is_an_error(length in 1usize..24) {
             let whole = message(20, 7, &[9; 8]);
             prop_assert!(whole.len() == 24 && read(&whole[..length]).0.is_err());
         }

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_read_from_where_the_kernel_puts_them() {
+    fn qdisc_counters_match_kernel_layout() {
         let expected = Stats {
             bytes: 9000,
             packets: 6,

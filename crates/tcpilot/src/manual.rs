@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_command_has_a_page_and_the_configuration_has_one() {
+    fn each_command_and_configuration_has_a_page() {
         let dir = tempfile::tempdir().unwrap();
         write(dir.path()).unwrap();
         let pages = fs::read_dir(dir.path()).unwrap();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_is_in_the_page_of_the_configuration() {
+    fn configuration_page_lists_every_key() {
         let page = configuration();
         let keys = reference::parts();
         let keys: Vec<_> = keys.iter().flat_map(|part| &part.entries).collect();

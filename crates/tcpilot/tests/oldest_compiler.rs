@@ -55,7 +55,7 @@ fn no_condition_is_a_chain_of_let() {
 }
 
 #[test]
-fn a_chain_is_found_and_a_condition_in_parentheses_is_none() {
+fn let_chain_is_found_parenthesised_condition_is_not() {
     // In parts, because this file is looked at, too.
     let chain = ["if let", " Some(x) = y\n    && x > 0\n{"].concat();
     assert_eq!(let_chains(&chain).len(), 1);

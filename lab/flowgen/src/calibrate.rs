@@ -363,7 +363,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_probe_fills_a_packet_of_either_version_of_ip() {
+    fn probe_fills_packet_in_both_ip_versions() {
         let bytes = |peer: &str| headers_bytes(peer.parse().unwrap());
         assert_eq!([bytes("10.0.0.1"), bytes("2001:db8::1")], [28, 48]);
         // As a listener for both sees version 4.

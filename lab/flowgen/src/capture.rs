@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_has_a_header_and_what_was_kept_of_each_packet() {
+    fn capture_file_has_header_and_kept_bytes() {
         let mut out = Vec::new();
         header(&mut out, 96).unwrap();
         packet(&mut out, (5, 7), &[1, 2, 3], 1514).unwrap();

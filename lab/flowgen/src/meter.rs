@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_runs_from_the_first_byte_to_the_last() {
+    fn time_spans_first_to_last_byte() {
         let start = Instant::now();
         let mut meter = ArrivalMeter::default();
         assert_eq!(meter.report(), ReceiverReport::default());
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_standstill_is_the_longest_of_them_and_the_time_before_the_first_byte_is_none() {
+    fn standstill_is_longest_gap_after_first_byte() {
         let start = Instant::now();
         let mut meter = ArrivalMeter::default();
         for ms in [900, 1000, 1400, 1400, 1700] {

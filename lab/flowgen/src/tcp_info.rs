@@ -200,7 +200,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream, UdpSocket};
 
     #[test]
-    fn fields_that_an_older_kernel_does_not_have_are_missing() {
+    fn fields_missing_in_older_kernel_are_none() {
         let mut raw = [0; INFO_BYTES + 40];
         for (offset, value) in [
             (offset_of!(libc::tcp_info, tcpi_rtt), 250u32),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn subflows_are_as_far_apart_as_the_kernels_struct_is_long() {
+    fn subflow_spacing_follows_kernel_struct_size() {
         let mut raw = vec![0u8; SUBFLOW_HEADER_BYTES + 24];
         raw[4..8].copy_from_slice(&2u32.to_ne_bytes());
         raw[8..12].copy_from_slice(&8u32.to_ne_bytes());
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_flight_is_neither_acknowledged_nor_held_lost() {
+    fn inflight_excludes_acknowledged_and_lost_packets() {
         let mut info = info_of(&[]);
         info.tcpi_options = OPTION_ECN;
         (info.tcpi_unacked, info.tcpi_sacked) = (10, 3);

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_without_a_remote_address_leads_where_the_first_does() {
+    fn path_without_remote_uses_first_destination() {
         let first = "10.0.0.2:5201".parse().unwrap();
         let own: PathEnds = "10.1.0.1=10.1.0.2".parse().unwrap();
         assert_eq!(own.to(first), "10.1.0.2:5201".parse().unwrap());

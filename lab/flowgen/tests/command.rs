@@ -50,7 +50,7 @@ fn once_serves_one_connection_and_exits() {
 }
 
 #[test]
-fn failures_exit_1_and_say_the_remedy_on_one_line() {
+fn failure_exits_1_with_one_line_remedy() {
     let output = flowgen("bulk --to 127.0.0.1:1 --bytes 1 --count 2");
     assert_eq!(output.status.code(), Some(1));
     let lines = json_lines(&output);

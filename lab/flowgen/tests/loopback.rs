@@ -118,7 +118,7 @@ fn unknown_congestion_control_fails_with_its_name() {
 }
 
 #[test]
-fn every_connection_of_a_series_is_reported_and_summed_up() {
+fn every_connection_in_series_is_reported_and_summed() {
     let to = serve("[::]:0");
     let to = SocketAddr::new("127.0.0.1".parse().unwrap(), to.port());
     let options = BulkOptions {
@@ -154,7 +154,7 @@ fn silent_peer_is_given_up_after_the_wait() {
 }
 
 #[test]
-fn sending_stops_at_the_deadline_even_when_the_peer_does_not_read() {
+fn sending_stops_at_deadline_if_peer_stalls() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = listener.local_addr().unwrap();
     let peer = std::thread::spawn(move || {
@@ -204,7 +204,7 @@ fn short_makes_exactly_the_connections_asked_for() {
 }
 
 #[test]
-fn short_is_one_byte_and_the_server_closes_first() {
+fn server_answers_one_byte_request_and_closes_first() {
     let mut client = TcpStream::connect(serve("127.0.0.1:0")).unwrap();
     client.write_all(b"S").unwrap();
     let mut answer = Vec::new();
@@ -213,7 +213,7 @@ fn short_is_one_byte_and_the_server_closes_first() {
 }
 
 #[test]
-fn foreign_first_bytes_are_closed_and_others_still_served() {
+fn foreign_clients_are_closed_others_still_served() {
     let to = serve("127.0.0.1:0");
     for foreign in [&b"GET / HTTP/1.1\r\n"[..], b"FLWG\x09", b"X"] {
         let mut client = TcpStream::connect(to).unwrap();

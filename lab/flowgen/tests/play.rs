@@ -116,7 +116,7 @@ fn every_kind_of_work_is_noted() {
 }
 
 #[test]
-fn connections_go_to_each_server_at_the_times_given() {
+fn connections_reach_each_server_at_given_times() {
     let folder = tempfile::tempdir().unwrap();
     let port = free_port();
     let mut sized = group(
@@ -141,7 +141,7 @@ fn connections_go_to_each_server_at_the_times_given() {
 }
 
 #[test]
-fn a_source_hands_over_its_rate_and_datagrams_are_noted() {
+fn source_rate_holds_and_probes_are_recorded() {
     let folder = tempfile::tempdir().unwrap();
     let port = free_port();
     let mut paced = group("paced", port, &json!({"kind": "timed"}));
@@ -168,7 +168,7 @@ fn a_source_hands_over_its_rate_and_datagrams_are_noted() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_said_with_its_remedy() {
+fn occupied_port_error_includes_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -215,7 +215,7 @@ fn late_plan(port: u16, group_end_s: f64) -> Value {
 
 /// The first SYN is lost, so that the connection is established after its length has passed.
 #[test]
-fn a_connection_lasts_as_long_as_asked_from_when_it_is_established() {
+fn connection_duration_starts_at_establishment() {
     let folder = tempfile::tempdir().unwrap();
     let (listener, port, first) = listener_without_room();
     let server = std::thread::spawn(move || {
@@ -242,7 +242,7 @@ fn a_connection_lasts_as_long_as_asked_from_when_it_is_established() {
 }
 
 #[test]
-fn a_connection_that_is_never_established_ends_with_its_group() {
+fn unestablished_connection_ends_with_its_group() {
     let folder = tempfile::tempdir().unwrap();
     let (_listener, port, _first) = listener_without_room();
     let output = play(folder.path(), &late_plan(port, 0.6));
@@ -256,7 +256,7 @@ fn a_connection_that_is_never_established_ends_with_its_group() {
 }
 
 #[test]
-fn an_algorithm_that_is_not_there_is_an_error_of_its_flow() {
+fn unavailable_algorithm_fails_flows_not_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let port = free_port();
     let mut timed = group("timed", port, &json!({"kind": "timed"}));

@@ -109,7 +109,7 @@ fn only_the_client_sends() {
 }
 
 #[test]
-fn an_unknown_algorithm_is_refused_with_those_that_are_there() {
+fn unknown_algorithm_error_lists_available_ones() {
     let vegas = BulkOptions {
         cc: Some("vegas".into()),
         ..options(serve("127.0.0.1:0"), Transport::Quic, Limit::Bytes(1))
@@ -218,7 +218,7 @@ fn a_run_notes_flows_and_paths() {
 }
 
 #[test]
-fn a_server_that_is_not_there_ends_with_its_group() {
+fn flow_to_absent_server_ends_with_group() {
     let folder = tempfile::tempdir().unwrap();
     let mut plan = plan(&[("lost", "quic", json!({"kind": "timed"}))]);
     plan["serve"] = Value::Null;

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_keeps_its_place_on_its_lane_if_the_delay_becomes_shorter() {
+    fn packet_order_survives_a_shorter_delay() {
         let mut queues = DelayQueues::new(queue(50, 0.0));
         give(&mut queues, &packet([10, 0, 0, 1], 1), 0);
         queues.first_mut().change(&Change {

@@ -115,7 +115,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_full_line_has_no_room_until_a_packet_leaves() {
+    fn full_line_has_room_after_packet_leaves() {
         let mut line = Line::new(0);
         for due in 0..2 {
             assert!(line.room().is_some());

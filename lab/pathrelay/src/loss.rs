@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_have_the_share_and_the_mean_length_that_were_asked_for() {
+    fn loss_bursts_match_requested_share_and_length() {
         for (share, burst) in [(0.01, 5.0), (0.1, 2.0), (0.003, 20.0)] {
             let mut random_loss = RandomLoss::new(Loss { share, burst }, 7);
             let fates: Vec<bool> = (0..2_000_000).map(|_| random_loss.is_lost()).collect();
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_gives_the_same_losses_again_and_another_seed_others() {
+    fn losses_depend_only_on_the_seed() {
         let fates = |seed| {
             let loss = Loss {
                 share: 0.5,

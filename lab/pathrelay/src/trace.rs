@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_trace_is_told_with_its_line() {
+    fn invalid_trace_error_names_its_line() {
         for (text, told) in [
             ("", "it has no time above 0"),
             ("0\n0\n", "it has no time above 0"),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn an_opportunity_passes_its_bytes_of_one_packet_or_of_several() {
+    fn opportunity_bytes_span_packet_boundaries() {
         // Four bytes of the second pass with the first.
         assert_eq!(passed(&[1500, 1500], 2), [vec![1500], vec![1500]]);
         assert_eq!(passed(&[3000], 3), [vec![], vec![3000], vec![]]);

@@ -126,7 +126,7 @@ mod tests {
 
     /// All that have the worse arm only, none that has the better one only, and a few of the tree's.
     #[test]
-    fn paths_that_never_have_the_best_arm_again_are_counted() {
+    fn paths_stuck_on_worse_arm_are_counted() {
         let worlds = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("worlds");
         let world = World::read(&worlds.join("lab-bursts1.toml")).unwrap();
         let stuck = |learner| {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn among_lying_peers_the_tree_loses_less_than_half_of_what_epsilon_greedy_does() {
+    fn liars_cost_tree_under_half_of_epsilon_greedy() {
         for name in [
             "hostile-hundred-against-arms.toml",
             "hostile-hundred-for-arms.toml",

@@ -63,7 +63,7 @@ fn mbit(rate: u64) -> f64 {
 /// draft-cardwell-iccrg-bbr-congestion-control-00, section 4.3.2: gain 2/ln 2, three rounds without
 /// a quarter more, then the inverse gain.
 #[test]
-fn startup_ends_after_three_rounds_without_growth_and_drain_follows() {
+fn startup_ends_after_three_flat_rounds_then_drain() {
     let mut path = Path::new(40_000);
     let mut b = bbr(&mut path);
     assert_eq!(unsafe { bbr_pacing_gain(&b) }, 739, "2.885 * 256");
@@ -82,7 +82,7 @@ fn startup_ends_after_three_rounds_without_growth_and_drain_follows() {
 
 /// Once the pipe is known: pacing at the bandwidth less 1 %, a window of two BDPs and bursts.
 #[test]
-fn probe_bw_paces_at_the_bandwidth_and_keeps_two_bdps() {
+fn probe_bw_paces_at_bandwidth_with_two_bdps() {
     let mut path = Path::new(40_000);
     let mut b = bbr(&mut path);
     for _ in 0..40 {
@@ -125,7 +125,7 @@ fn the_gain_cycle_has_each_phase_once() {
 
 /// Section 4.3.4: four packets for 200 ms when the least RTT is ten seconds old; the window returns.
 #[test]
-fn probe_rtt_comes_after_ten_seconds_and_restores_the_window() {
+fn probe_rtt_after_ten_seconds_restores_window() {
     let mut path = Path::new(40_000);
     let mut b = bbr(&mut path);
     for _ in 0..40 {
@@ -270,7 +270,7 @@ proptest! {
     /// The filter may forget a maximum early in its window's last quarter, but never exceeds the true
     /// one, and never falls below the newest value.
     #[test]
-    fn the_windowed_maximum_is_bounded_by_the_true_one(values in prop::collection::vec(1u32..1000, 1..200)) {
+    fn windowed_maximum_lies_between_newest_and_true_maximum(values in prop::collection::vec(1u32..1000, 1..200)) {
         let mut m = tp_max::default();
         for (t, v) in values.iter().enumerate() {
             unsafe { tp_max_update(&mut m, 10, t as u32, *v) };

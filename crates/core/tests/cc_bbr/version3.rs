@@ -6,7 +6,7 @@ use super::{MSS, Path, bbr3, mbit};
 
 /// draft-ietf-ccwg-bbr-06, section 5.3.1.3 and 5.5.10.
 #[test]
-fn version_3_leaves_startup_by_loss_and_bounds_what_is_in_flight() {
+fn bbr3_startup_ends_on_loss_and_bounds_inflight() {
     let mut path = Path::new(40_000);
     let mut b = bbr3(&mut path);
     for packets in [10, 20, 40, 80] {
@@ -26,7 +26,7 @@ fn version_3_leaves_startup_by_loss_and_bounds_what_is_in_flight() {
 }
 
 #[test]
-fn version_3_keeps_seven_tenths_after_a_round_with_losses_when_it_does_not_probe() {
+fn bbr3_keeps_70_percent_after_loss_while_cruising() {
     let mut path = Path::new(40_000);
     let mut b = bbr3(&mut path);
     for _ in 0..40 {
@@ -78,7 +78,7 @@ fn full_then_talking(seconds: u32) -> (Path, tp_bbr3, u32) {
 
 /// Section 5.5.6: IsInAProbeBWState() && !RS.is_app_limited.  The 60 s have several PROBE_RTTs.
 #[test]
-fn version_3_keeps_its_bandwidth_while_the_application_is_the_limit() {
+fn bbr3_keeps_bandwidth_while_application_limited() {
     let (mut path, mut b, full) = full_then_talking(60);
     assert!(mbit(path.conn.pacing_rate) > 18.0);
     path.conn.app_limited = 0;
@@ -135,7 +135,7 @@ fn version_3_allows_for_aggregated_acknowledgements() {
 
 /// AdaptLongTermModel: a volume in flight without loss is safe.
 #[test]
-fn version_3_raises_its_bound_to_what_was_safely_in_flight() {
+fn bbr3_raises_bound_to_safe_inflight() {
     let (mut path, mut b) = cruising(30);
     path.round(36, 0, |c| unsafe { bbr3_ack(&mut b, c) });
     assert_eq!(b.inflight_long, 36);
@@ -145,7 +145,7 @@ fn version_3_raises_its_bound_to_what_was_safely_in_flight() {
 
 /// Losses of UP are reported a round later, in DOWN.
 #[test]
-fn version_3_sees_the_losses_of_a_probe_that_is_over() {
+fn bbr3_counts_late_losses_of_finished_probe() {
     let (mut path, mut b) = cruising(100);
     unsafe { bbr3_start_up(&mut b, &path.conn) };
     unsafe { bbr3_start_down(&mut b, &path.conn) };
@@ -168,7 +168,7 @@ fn version_3_sees_the_losses_of_a_probe_that_is_over() {
 
 /// Section 5.3.3.4: after a probe that lost too much, the next one stops at the bound.
 #[test]
-fn version_3_probes_with_caution_after_a_probe_that_lost_too_much() {
+fn bbr3_probes_cautiously_after_lossy_probe() {
     let (mut path, mut b) = cruising(40);
     b.set_too_high(1);
     unsafe { bbr3_start_up(&mut b, &path.conn) };
@@ -190,7 +190,7 @@ fn version_3_probes_with_caution_after_a_probe_that_lost_too_much() {
 
 /// HandleSpuriousLossDetection.
 #[test]
-fn version_3_undoes_what_a_spurious_loss_has_changed() {
+fn bbr3_undoes_effects_of_spurious_loss() {
     let (mut path, mut b) = cruising(100);
     b.bw_short = 5_000_000;
     let mut undo = tp_bbr3_undo::default();
@@ -220,7 +220,7 @@ fn version_3_undoes_what_a_spurious_loss_has_changed() {
 
 /// Section 5.6.4.2: with a BDP of two packets and offloads, three bursts stay in flight.
 #[test]
-fn version_3_has_room_for_offloads_where_the_bdp_is_tiny() {
+fn bbr3_leaves_offload_room_at_tiny_bdp() {
     let c = tp_bbr_conn {
         pacing_rate: 125_000_000, // 1 Gbit/s: 45 packets a burst
         pacing_shift: 10,
@@ -237,7 +237,7 @@ fn version_3_has_room_for_offloads_where_the_bdp_is_tiny() {
 }
 
 #[test]
-fn version_3_begins_a_round_with_the_sample_that_ended_the_last() {
+fn bbr3_round_includes_sample_ending_previous_round() {
     let (mut path, mut b) = cruising(100);
     path.round(33, 0, |c| unsafe { bbr3_ack(&mut b, c) });
     assert_eq!(b.inflight_latest, 33);

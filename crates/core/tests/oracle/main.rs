@@ -181,7 +181,7 @@ fn laws() -> Vec<Law> {
 }
 
 #[test]
-fn every_algorithm_follows_its_law_over_the_whole_range() {
+fn every_algorithm_matches_its_law_over_full_range() {
     let points = grid();
     let laws = laws();
     let rows: Vec<table::Row> = laws

@@ -21,14 +21,14 @@ fn after_loss(window: u32) -> Connection {
 }
 
 #[test]
-fn a_loss_leaves_four_fifths_and_in_small_windows_a_half() {
+fn loss_keeps_four_fifths_half_in_small_windows() {
     let left = [1000, 15, 14, 2].map(|w| Connection::new(w).threshold());
     assert_eq!(left, [1000 * 819 / 1024, 11, 7, 2]);
 }
 
 /// The kernel's module multiplies growth by the packets of an acknowledgement: by 44 behind offloads.
 #[test]
-fn growth_does_not_depend_on_how_many_packets_are_acknowledged_at_once() {
+fn growth_is_independent_of_packets_per_ack() {
     let grown = |packets: u32| {
         let mut c = after_loss(1000);
         let before = c.w.packets;
@@ -56,7 +56,7 @@ fn far_from_the_maximum_a_round_adds_smax() {
 
 /// The search: steps of a quarter of the rest, so the distance shrinks to three quarters per round.
 #[test]
-fn near_the_maximum_each_round_goes_a_quarter_of_the_way() {
+fn near_maximum_each_round_closes_a_quarter() {
     let mut c = after_loss(1000);
     c.w.packets = 960;
     let mut rest = 40.0f64;
@@ -69,7 +69,7 @@ fn near_the_maximum_each_round_goes_a_quarter_of_the_way() {
 }
 
 #[test]
-fn the_last_four_packets_before_the_maximum_take_twenty_rounds_and_so_do_the_next() {
+fn four_packets_around_maximum_take_20_rounds() {
     for start in [996, 1000] {
         let mut c = after_loss(1000);
         c.w.packets = start;
@@ -85,7 +85,7 @@ fn the_last_four_packets_before_the_maximum_take_twenty_rounds_and_so_do_the_nex
 }
 
 #[test]
-fn beyond_the_maximum_steps_grow_again_up_to_smax() {
+fn beyond_maximum_steps_grow_up_to_smax() {
     let steps = [1004, 1016, 1030, 1047, 1100].map(|w| bic_step(1000, w));
     for (ours, law) in steps
         .iter()
@@ -96,7 +96,7 @@ fn beyond_the_maximum_steps_grow_again_up_to_smax() {
 }
 
 #[test]
-fn a_window_never_grows_faster_than_smax_once_a_maximum_is_known() {
+fn growth_never_exceeds_smax_with_known_maximum() {
     for max in [15, 100, 5000] {
         for w in 15..6000 {
             assert!(bic_step(max, w) <= 16.0, "{max} {w}");
@@ -105,7 +105,7 @@ fn a_window_never_grows_faster_than_smax_once_a_maximum_is_known() {
 }
 
 #[test]
-fn who_loses_before_the_last_maximum_makes_room() {
+fn loss_below_last_maximum_lowers_new_maximum() {
     let mut c = after_loss(1000);
     c.w.packets = 900;
     c.threshold();

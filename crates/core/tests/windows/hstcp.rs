@@ -45,7 +45,7 @@ fn ssthresh(packets: u32) -> u32 {
 }
 
 #[test]
-fn each_row_of_the_rfcs_table_is_a_step_of_a_and_has_its_b() {
+fn a_and_b_match_every_rfc_table_row() {
     let rows = rfc_table();
     assert_eq!(
         (rows.len(), rows[1], rows[72]),
@@ -75,7 +75,7 @@ fn a_round_adds_a_packets() {
 }
 
 #[test]
-fn growth_does_not_depend_on_how_many_packets_are_acknowledged_at_once() {
+fn growth_is_independent_of_packets_per_ack() {
     let grown = [1, 2, 22, 44].map(|packets| {
         let mut c = Connection::new(1000);
         c.round_by(40_000, packets);

@@ -21,7 +21,7 @@ fn hybla_rho(rtt_us: u32) -> u32 {
 const UNIT: u32 = 128;
 
 #[test]
-fn rho_is_the_rtt_in_units_of_25_ms_and_one_at_least() {
+fn rho_is_rtt_over_25_ms_clamped() {
     assert_eq!(
         [1, 25_000, 28_000, 28_125, 100_000].map(hybla_rho),
         [UNIT, UNIT, UNIT * 28 / 25, UNIT * 9 / 8, 4 * UNIT]
@@ -30,7 +30,7 @@ fn rho_is_the_rtt_in_units_of_25_ms_and_one_at_least() {
 }
 
 #[test]
-fn powers_of_two_are_right_to_half_a_percent() {
+fn powers_of_two_are_accurate_to_half_percent() {
     for x in UNIT..=16 * UNIT {
         let exact = (f64::from(x) / f64::from(UNIT)).exp2() * f64::from(UNIT);
         assert!(
@@ -42,7 +42,7 @@ fn powers_of_two_are_right_to_half_a_percent() {
 }
 
 #[test]
-fn slow_start_adds_two_to_the_rho_less_one_for_each_acknowledgement() {
+fn slow_start_adds_two_to_rho_minus_one() {
     let mut c = Connection::new(10);
     c.w.ssthresh = NO_SSTHRESH;
     c.ack.srtt_us = 100_000;
@@ -75,7 +75,7 @@ fn the_rate_grows_independently_of_the_rtt() {
 }
 
 #[test]
-fn a_queue_of_its_own_does_not_make_it_faster() {
+fn own_queue_does_not_speed_up_growth() {
     let (mut short, mut long) = (Connection::new(50), Connection::new(50));
     short.round(50_000);
     long.round(50_000);
@@ -85,7 +85,7 @@ fn a_queue_of_its_own_does_not_make_it_faster() {
 }
 
 #[test]
-fn with_a_short_rtt_or_while_repairing_it_is_reno() {
+fn short_rtt_or_recovery_falls_back_to_reno() {
     let mut c = Connection::new(50);
     c.round(10_000);
     assert_eq!(c.w.packets, 51);
@@ -105,7 +105,7 @@ fn a_vast_window_grows_by_rho_squared_too() {
 }
 
 #[test]
-fn growth_does_not_depend_on_how_many_packets_are_acknowledged_at_once() {
+fn growth_is_independent_of_packets_per_ack() {
     let grown = [1, 2, 22, 44].map(|packets| {
         let mut c = Connection::new(1000);
         c.round_by(100_000, packets);

@@ -79,26 +79,26 @@ fn after(rtts_ms: &[u32]) -> (u32, f64) {
 }
 
 #[test]
-fn without_a_queue_it_grows_by_ten_and_loses_an_eighth() {
+fn empty_queue_adds_ten_and_cuts_an_eighth() {
     let (left, added) = after(&[40, 40]);
     assert!(left == 875 && near(added, 10.0, 0.1), "{left} {added}");
 }
 
 #[test]
-fn with_the_fullest_queue_it_grows_by_a_third_and_loses_half() {
+fn full_queue_adds_a_third_and_cuts_half() {
     let (left, added) = after(&[40, 80, 80]);
     assert!(left == 500 && added <= 1.0, "{left} {added}");
 }
 
 #[test]
-fn after_a_queue_five_rounds_without_one_must_pass() {
+fn fast_growth_resumes_after_five_queueless_rounds() {
     let few = after(&[40, 80, 80, 40, 40, 40]).1;
     let enough = after(&[40, 80, 80, 40, 40, 40, 40, 40, 40]).1;
     assert!(few <= 1.0 && near(enough, 10.0, 0.1), "{few} {enough}");
 }
 
 #[test]
-fn below_15_packets_and_after_a_time_out_it_is_reno() {
+fn small_window_or_timeout_falls_back_to_reno() {
     let mut c = Connection::new(10);
     for _ in 0..3 {
         c.round(40_000);

@@ -37,7 +37,7 @@ fn after(window: u32, waiting: u32) -> u32 {
 }
 
 #[test]
-fn the_difference_of_expected_and_actual_rate_is_the_queue() {
+fn queue_is_rate_difference_times_base_rtt() {
     // the paper, section III.B: (cwnd / base - cwnd / rtt) * base
     assert_eq!(queued(100, 50_000, 40_000), 20);
     assert_eq!(queued(100, 40_000, 40_000), 0);
@@ -53,7 +53,7 @@ fn between_alpha_and_beta_the_window_stays() {
 }
 
 #[test]
-fn alone_on_a_path_it_settles_with_two_to_four_packets_in_the_queue() {
+fn lone_flow_queues_two_to_four_packets() {
     for (bdp, start) in [(50, 20), (50, 90), (200, 100)] {
         let mut c = connection(start);
         for _ in 0..200 {
@@ -81,7 +81,7 @@ fn slow_start_doubles_every_other_round() {
 }
 
 #[test]
-fn slow_start_ends_with_the_window_that_the_path_holds() {
+fn slow_start_ends_at_path_capacity() {
     let mut c = connection(60);
     c.w.ssthresh = NO_SSTHRESH;
     for _ in 0..3 {

@@ -17,13 +17,13 @@ fn after(window: u32, waiting: u32) -> Connection {
 }
 
 #[test]
-fn a_loss_costs_a_fifth_below_beta_and_a_half_from_there() {
+fn loss_costs_a_fifth_below_beta_then_half() {
     let thresholds: Vec<u32> = (0..6).map(|n| after(100, n).threshold()).collect();
     assert_eq!(thresholds, [80, 80, 80, 50, 50, 50]);
 }
 
 #[test]
-fn with_a_queue_it_takes_two_rounds_for_a_packet() {
+fn queued_flow_grows_one_packet_per_two_rounds() {
     for (waiting, windows) in [(0, [101, 102, 103, 104]), (10, [100, 101, 101, 102])] {
         let mut c = after(100, waiting);
         let rtt_us = c.ack.srtt_us;

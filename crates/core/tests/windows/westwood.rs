@@ -22,7 +22,7 @@ fn fitting(c: &mut Connection) -> u32 {
 }
 
 #[test]
-fn a_repaired_loss_leaves_the_measured_rate_times_the_least_rtt() {
+fn recovery_ends_at_measured_rate_times_min_rtt() {
     for window in [10, 100, 1000] {
         let (mut c, mut total) = (Connection::new(window), 0);
         deliver(&mut c, &mut total, 1000, 1, 40_000);
@@ -33,7 +33,7 @@ fn a_repaired_loss_leaves_the_measured_rate_times_the_least_rtt() {
 }
 
 #[test]
-fn while_a_loss_is_repaired_the_window_is_renos() {
+fn window_during_recovery_matches_reno() {
     let (mut c, mut total) = (Connection::new(100), 0);
     deliver(&mut c, &mut total, 1000, 1, 40_000);
     assert_eq!(c.threshold(), 50);
@@ -41,7 +41,7 @@ fn while_a_loss_is_repaired_the_window_is_renos() {
 
 /// Two averages in a row: after n samples of half the rate, (7/8)^n (1 + n/8) of the difference is left.
 #[test]
-fn the_rate_follows_as_two_filters_of_seven_eighths_do() {
+fn rate_follows_two_filters_of_seven_eighths() {
     let (mut c, mut total) = (Connection::new(10), 0);
     deliver(&mut c, &mut total, 1000, 4, 100_000);
     deliver(&mut c, &mut total, 500, 1, 100_000); // ten samples
@@ -63,7 +63,7 @@ fn a_burst_is_not_taken_for_a_rate() {
 }
 
 #[test]
-fn a_time_out_leaves_the_window_to_slow_start_and_the_least_rtt_is_taken_anew() {
+fn timeout_restarts_slow_start_and_resets_min_rtt() {
     let (mut c, mut total) = (Connection::new(10), 0);
     deliver(&mut c, &mut total, 1000, 2, 40_000);
     c.time_out();

@@ -21,7 +21,7 @@ fn after(window: u32, rtt_ms: u32, rounds: u32) -> Connection {
 }
 
 #[test]
-fn without_a_queue_it_adds_a_hundredth_of_what_is_acknowledged() {
+fn empty_queue_adds_a_hundredth_of_acked_packets() {
     let mut c = after(1000, BASE_MS, 0);
     for _ in 0..1000 {
         c.acknowledge(1);
@@ -35,7 +35,7 @@ fn small_windows_grow_as_renos() {
 }
 
 #[test]
-fn a_queue_of_an_eighth_of_the_rtt_makes_it_slow() {
+fn queue_of_an_eighth_rtt_slows_growth() {
     let grown = |rtt_ms| {
         let mut c = after(500, rtt_ms, 2);
         let before = c.w.packets;
@@ -51,7 +51,7 @@ fn a_queue_of_an_eighth_of_the_rtt_makes_it_slow() {
 }
 
 #[test]
-fn a_queue_of_more_than_80_packets_is_emptied() {
+fn queue_above_80_packets_is_drained() {
     // 100 of 1000 packets wait; the packet that ends the second round takes them out
     let mut c = after(1000, 112, 1);
     let before = c.w.packets;
@@ -87,7 +87,7 @@ fn it_never_goes_below_what_reno_would_have() {
 }
 
 #[test]
-fn a_loss_takes_the_queue_but_an_eighth_at_least() {
+fn loss_removes_queue_at_least_an_eighth() {
     assert_eq!(after(80, BASE_MS, 2).threshold(), 82 - 82 / 8);
     let mut c = after(200, 140, 2); // 57 of 200 wait
     let left = c.threshold();
@@ -99,7 +99,7 @@ fn a_loss_takes_the_queue_but_an_eighth_at_least() {
 }
 
 #[test]
-fn beside_greedy_flows_a_loss_takes_half() {
+fn loss_takes_half_against_greedy_flows() {
     let mut c = after(200, 114, 18); // slow for more than 16 rounds, with 24 packets of its own
     let half = c.w.packets / 2;
     assert_eq!(c.threshold(), c.w.packets - half);

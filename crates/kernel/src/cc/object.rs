@@ -340,7 +340,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prague_asks_for_accurate_ecn_if_the_kernel_has_it() {
+    fn prague_requests_accurate_ecn_if_available() {
         let old = Variant {
             links: true,
             four_arguments: true,

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tick_is_the_nearest_that_kernels_are_built_with() {
+    fn tick_rate_is_nearest_kernel_config_value() {
         let clocks = |ticks, now_ns| tp_clocks { ticks, now_ns };
         let start = clocks(1_000_000, 5_000_000_000);
         for (ticks, ms, expected) in [

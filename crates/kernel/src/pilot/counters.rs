@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_each_cpu_counted_is_added() {
+    fn per_cpu_counts_are_summed() {
         let counted = |closed, last_trouble| {
             let mut set = tp_counters {
                 closed,

@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_has_the_next_power_of_two_of_buckets() {
+    fn bucket_count_is_next_power_of_two() {
         let keys = new(64);
         assert_eq!((keys.buckets, keys.capacity()), (8, 64));
         assert!(keys.has_room_for(64) && keys.has_room_for(57));

@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_names_the_default_and_what_each_is_good_for() {
+    fn table_marks_default_and_describes_each_algorithm() {
         let all = vec![
             ("reno".to_owned(), State::Registered),
             ("tp_reno".to_owned(), State::Available),

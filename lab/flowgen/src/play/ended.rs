@@ -86,7 +86,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     #[test]
-    fn what_is_no_socket_of_the_server_is_passed_over() {
+    fn only_complete_server_sockets_are_read() {
         let mut body = vec![0; MESSAGE_BYTES];
         body[OWN_PORT..PEER_PORT + 2].copy_from_slice(&[31, 144, 200, 1]);
         let info = tcpilot_netlink::Attributes::default().add(INET_DIAG_INFO, &[0; 104]);

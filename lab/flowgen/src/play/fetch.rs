@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_went_wrong_is_said() {
+    fn fetch_failure_reports_its_cause() {
         for (said, expected) in [
             ("0 404 153 0.02 41234 \n", "answered 404"),
             ("0 200 999 0.02 41234 \n", "999 bytes"),

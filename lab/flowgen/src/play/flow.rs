@@ -408,7 +408,7 @@ mod tests {
 
     /// A peer that reads all takes data as fast as it is handed over, so the socket need not block for long.
     #[test]
-    fn a_connection_that_never_blocks_lets_others_have_their_turn() {
+    fn never_blocking_connection_yields_its_turn() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = listener.local_addr().unwrap();
         let reader = thread::spawn(move || {

@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_hand_over_their_rate_while_they_are_on() {
+    fn source_sends_its_rate_only_while_on() {
         let source = Source {
             rate_mbit: Some(1.0),
             on_s: Some(0.1),

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn every_datagram_is_sent_in_its_time_and_seen() {
+    fn probe_datagrams_are_sent_on_time_and_received() {
         for echo in [false, true] {
             let found = run(&probe(echo));
             assert_eq!(found.len(), 10);

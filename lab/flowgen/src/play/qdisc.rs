@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_are_found_for_the_kinds_that_count_them() {
+    fn marks_are_read_only_from_counting_qdiscs() {
         let own = [0u32, 1514, 0, 7]
             .iter()
             .flat_map(|word| word.to_ne_bytes());

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_the_kernel_and_of_quic_are_the_same_algorithm() {
+    fn kernel_and_quic_names_mean_same_algorithm() {
         let olia = Control::Coupled(Law::Olia);
         assert_eq!(Control::from_name("olia").unwrap(), olia);
         assert_eq!(Control::from_name("tp_olia").unwrap(), olia);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_of_a_connection_share_their_coupling_and_connections_do_not() {
+    fn coupling_is_shared_within_one_connection_only() {
         let now = Instant::now();
         let factory = Control::Coupled(Law::Lia).factory();
         let mut one = Arc::clone(&factory).build(now, 1200);
@@ -106,7 +106,7 @@ mod tests {
 
     /// RFC 9002, section 7.3.1: one reduction for each period of recovery.
     #[test]
-    fn a_round_trip_with_many_losses_is_one_congestion_event() {
+    fn losses_in_one_rtt_are_one_congestion_event() {
         let begin = Instant::now();
         let later = begin + std::time::Duration::from_millis(50);
         let mut path = Control::Coupled(Law::Olia).factory().build(begin, 1000);

@@ -72,7 +72,7 @@ mod tests {
     use crate::quic::{runtime, serve};
 
     #[test]
-    fn a_server_answers_and_a_closed_port_does_not() {
+    fn running_server_answers_closed_port_does_not() {
         let server = serve("127.0.0.1:0".parse().unwrap(), 2).unwrap();
         let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let silent = nobody.local_addr().unwrap();

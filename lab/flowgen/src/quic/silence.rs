@@ -93,13 +93,13 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_stops_beside_one_that_goes_on_is_silent() {
+    fn stalled_path_is_silent_if_another_progresses() {
         let found = second(|at, ms| sign(if at == 0 { ms } else { ms.min(200) }, true));
         assert_eq!(found, [None, Some(600)]);
     }
 
     #[test]
-    fn a_path_without_anything_to_carry_is_not_silent() {
+    fn idle_path_is_not_silent() {
         assert_eq!(
             second(|at, ms| sign(if at == 0 { ms } else { 0 }, at == 0)),
             [None, None]
@@ -107,13 +107,13 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_lives_none_is_blamed() {
+    fn no_path_is_silent_if_all_stall() {
         assert_eq!(second(|_, ms| sign(ms.min(100), true)), [None, None]);
     }
 
     /// The last probe of the path that lives: its acknowledgements suffice, whatever else is in flight.
     #[test]
-    fn a_path_stays_silent_until_something_comes_by_it() {
+    fn path_stays_silent_until_a_packet_arrives() {
         let begin = Instant::now();
         let mut silence = Silence::new(SERVER);
         let mut look = |ms: u64, first: u64, second: u64| {
