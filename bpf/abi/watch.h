@@ -314,7 +314,7 @@ struct tp_handshake {
 
 /* A conversation over UDP that began as QUIC does and is not proved yet, at a place by its key. The
  * times are when packets left the queue here, or arrived. */
-struct tp_quic_shake {
+struct tp_quic_handshake {
 	struct tp_watch_key key;
 	__u64 first_ns;	 /* the last Initial packet of the one who began */
 	__u64 second_ns; /* the first reply; 0: none yet */

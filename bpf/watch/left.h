@@ -21,7 +21,7 @@ static __always_inline void sojourned(const struct tp_stamp *stamp, __u64 now_ns
 		return;
 	if (of->flow != stamp->flow) {
 		if (stamp->flow == TP_FLOW_BUSY) {
-			tp_quic_shake_left(stamp->drops, stamp->at_ns, now_ns);
+			tp_quic_handshake_left(stamp->drops, stamp->at_ns, now_ns);
 			return;
 		}
 		__builtin_memset(of, 0, sizeof(*of));

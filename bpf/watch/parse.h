@@ -23,7 +23,7 @@ struct tp_packet {
 	__u32 payload;	   /* bytes of TCP or UDP */
 	__u32 packets;	   /* on the wire */
 	__u32 bytes;	   /* on the wire, link headers included */
-	__u32 version;	   /* of UDP: bytes 1 to 4 of the payload, see quic_shake.h */
+	__u32 version;	   /* of UDP: bytes 1 to 4 of the payload, see quic_handshake.h */
 	__u16 window;	   /* as written: not scaled */
 	__u8 flags;	   /* of TCP; of UDP the payload's first byte */
 	__u8 is_ect;	   /* of a SYN */

@@ -38,8 +38,8 @@ static __always_inline struct tp_sojourn *tp_quic_out(const struct tp_watch_flow
 
 /* Stamps a packet of the handshake that is about to be queued, so that its time is that at which
  * it leaves. */
-static __always_inline void tp_quic_stamp_shake(struct tp_stamp *place, __u64 address, __u32 slot,
-						__u64 now_ns)
+static __always_inline void tp_quic_stamp_handshake(struct tp_stamp *place, __u64 address,
+						    __u32 slot, __u64 now_ns)
 {
 	place->at_ns = now_ns;
 	place->flow = TP_FLOW_BUSY;

@@ -9,7 +9,7 @@
 #ifndef TCPILOT_WATCH_TABLE_H
 #define TCPILOT_WATCH_TABLE_H
 
-#include "quic_shake.h"
+#include "quic_handshake.h"
 
 #define TP_LRU(table, key_type, value_type, entries)                                               \
 	struct {                                                                                   \
@@ -83,19 +83,19 @@ static __always_inline void tp_say_opened(const struct tp_watch_key *key,
 
 /* Takes the times and flags of the handshake, if it passed here. */
 static __always_inline void tp_take_handshake(struct tp_watch_flow *flow,
-					      const struct tp_handshake *shake)
+					      const struct tp_handshake *handshake)
 {
-	if (!shake)
+	if (!handshake)
 		return;
-	flow->up_us = shake->up_us;
-	if (shake->up_us)
+	flow->up_us = handshake->up_us;
+	if (handshake->up_us)
 		flow->flags |= TP_FLOW_SHARE;
-	flow->window_scale = shake->window_scale;
-	flow->flags |= shake->flags;
-	if (!shake->down_us || !shake->up_us)
+	flow->window_scale = handshake->window_scale;
+	flow->flags |= handshake->flags;
+	if (!handshake->down_us || !handshake->up_us)
 		return;
 	flow->flags |= TP_FLOW_HANDSHAKE;
-	flow->handshake_rtt_us = shake->down_us + shake->up_us;
+	flow->handshake_rtt_us = handshake->down_us + handshake->up_us;
 	flow->min_rtt_us = flow->handshake_rtt_us;
 	flow->p4air.rtt_us = flow->handshake_rtt_us;
 }

@@ -31,7 +31,7 @@ char _license[] SEC("license") = "GPL";
 
 #define ACE_FIRST 5 /* AccECN's count without a mark (RFC 9768, section 3.2.1) */
 
-/* SYN and SYN-ACK, in either direction; shake's key is the data's direction. */
+/* SYN and SYN-ACK, in either direction; handshake's key is the data's direction. */
 static __always_inline void note_syn(const struct tp_watch_key *key, const struct tp_packet *p,
 				     int leaving, __u64 now_ns)
 {
@@ -74,10 +74,10 @@ static __always_inline void note_third(const struct tp_watch_key *key, int leavi
 }
 
 /* A conversation of QUIC is proved. */
-static __always_inline void open_quic(const struct tp_packet *p, const struct tp_quic_shake *shake,
-				      __u64 now_ns)
+static __always_inline void open_quic(const struct tp_packet *p,
+				      const struct tp_quic_handshake *handshake, __u64 now_ns)
 {
-	const struct tp_candidate as_tcp = {.first_ns = shake->first_ns, .last_ns = now_ns};
+	const struct tp_candidate as_tcp = {.first_ns = handshake->first_ns, .last_ns = now_ns};
 
 	tp_open(&p->key, &as_tcp, now_ns);
 }
@@ -116,7 +116,7 @@ static __noinline int is_reused(struct tp_watch_flow *flow, const struct tp_pack
 /* A packet of UDP without a flow goes into the queue. */
 static __noinline int udp_queued(const struct tp_packet *p, struct tp_stamp *place, __u64 now_ns)
 {
-	struct tp_quic_shake *shake;
+	struct tp_quic_handshake *handshake;
 	__u32 is_timed = 0;
 	int slot;
 
@@ -132,10 +132,10 @@ static __noinline int udp_queued(const struct tp_packet *p, struct tp_stamp *pla
 	}
 	ADD(unproved_packets, p->packets);
 	if (is_timed)
-		tp_quic_stamp_shake(place, p->address, slot, now_ns);
-	shake = tp_quic_shake_at(slot);
-	if (cfg.one_way && shake && shake->packets >= TP_ONE_WAY_PACKETS)
-		open_quic(p, shake, now_ns);
+		tp_quic_stamp_handshake(place, p->address, slot, now_ns);
+	handshake = tp_quic_handshake_at(slot);
+	if (cfg.one_way && handshake && handshake->packets >= TP_ONE_WAY_PACKETS)
+		open_quic(p, handshake, now_ns);
 	return 0;
 }
 
@@ -144,7 +144,7 @@ static __noinline int udp_came(const struct tp_packet *p)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
 	struct tp_candidate *candidate;
-	struct tp_quic_shake *shake;
+	struct tp_quic_handshake *handshake;
 	__u32 is_timed = 0;
 	int slot;
 
@@ -157,9 +157,9 @@ static __noinline int udp_came(const struct tp_packet *p)
 			tp_open(&p->key, candidate, now_ns);
 		return 0;
 	}
-	shake = tp_quic_shake_at(slot);
-	if (shake && tp_is_quic_proved(shake))
-		open_quic(p, shake, now_ns);
+	handshake = tp_quic_handshake_at(slot);
+	if (handshake && tp_is_quic_proved(handshake))
+		open_quic(p, handshake, now_ns);
 	return 0;
 }
 

@@ -75,7 +75,7 @@ impl Ends {
         self.far.send_to(packet, self.client()).unwrap();
     }
 
-    fn shake(&self, version: u32) {
+    fn handshake(&self, version: u32) {
         self.near.send(&long(version)).unwrap();
         let mut bytes = [0; 2000];
         self.far.recv(&mut bytes).unwrap();
@@ -106,7 +106,7 @@ fn quic_is_found_on_any_port() {
     let watching = watch(&lab, &[]);
     for (port, version) in [(4711, V1), (8443, V2)] {
         let ends = Ends::new(&lab, port);
-        ends.shake(version);
+        ends.handshake(version);
         ends.send(1, 12); // proved, and nothing is dropped before
         ends.send(1, 1);
         let before = qdisc_drops(&lab);
@@ -158,7 +158,7 @@ fn other_udp_takes_no_table_entry() {
         thread::sleep(Duration::from_millis(2));
     }
     let quic = Ends::new(&lab, 6100);
-    quic.shake(V1);
+    quic.handshake(V1);
     quic.send(20, 4);
     let look = watching.until("QUIC is there", |look| {
         look.to(&quic.to).map(|_| look.clone())
@@ -175,10 +175,10 @@ fn initial_packet_floods_evict_no_flow_or_handshake() {
         .shape(Shape::Of("tbf rate 200mbit burst 64kb latency 50ms"));
     let watching = watch(&lab, &["--flows", "64"]);
     let (old, young) = (Ends::new(&lab, 6200), Ends::new(&lab, 6201));
-    old.shake(V1);
+    old.handshake(V1);
     old.send(20, 4);
     watching.until("it is there", |look| look.to(&old.to).map(|_| ()));
-    young.shake(V1);
+    young.handshake(V1);
     let flood = in_netns(&lab.net.near, || {
         UdpSocket::bind(format!("{NEAR}:0")).unwrap()
     });
@@ -201,7 +201,7 @@ fn udp_super_packets_count_as_their_segments() {
     let lab = Lab::new();
     let watching = watch(&lab, &[]);
     let ends = Ends::new(&lab, 6300);
-    ends.shake(V1);
+    ends.handshake(V1);
     ends.send(10, 4);
     let before = watching.until("it is there", |look| {
         look.to(&ends.to).map(|_| look.clone())

@@ -32,7 +32,7 @@ static void path_waited(struct tp_watch_flow *flow, __u64 now_ns);
 #define model tp_native_model
 #define candidates tp_native_candidates
 #define quic_model tp_native_quic_model
-#define quic_shakes tp_native_quic_shakes
+#define quic_handshakes tp_native_quic_handshakes
 #define records tp_native_records
 #define sojourns tp_native_sojourns
 #define stamps tp_native_stamps
@@ -188,7 +188,7 @@ static void make_tables(void)
 	TP_MAKE(&stamps, TP_STAMPS);
 	TP_MAKE(&candidates, 16384);
 	TP_MAKE(&handshakes, 8192);
-	TP_MAKE(&quic_shakes, TP_QUIC_SHAKES);
+	TP_MAKE(&quic_handshakes, TP_QUIC_HANDSHAKES);
 	TP_MAKE(&work, 1);
 	TP_MAKE(&paths, 16384);
 	TP_MAKE(&segments, 16384);
@@ -204,7 +204,7 @@ void tp_capture_stop(void)
 	TP_FREE(&stamps);
 	TP_FREE(&candidates);
 	TP_FREE(&handshakes);
-	TP_FREE(&quic_shakes);
+	TP_FREE(&quic_handshakes);
 	TP_FREE(&work);
 	TP_FREE(&paths);
 	TP_FREE(&segments);
@@ -224,7 +224,7 @@ int tp_capture_start(const struct tp_watch_config *config, const struct tp_model
 	last_id = 0;
 	make_tables();
 	if (flows.value && flow_buckets.value && sojourns.value && stamps.value &&
-	    candidates.value && handshakes.value && quic_shakes.value && work.value &&
+	    candidates.value && handshakes.value && quic_handshakes.value && work.value &&
 	    befores.value && paths.value && segments.value && first_devices.value)
 		return 0;
 	tp_capture_stop();

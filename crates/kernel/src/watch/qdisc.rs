@@ -112,7 +112,7 @@ fn share(open: &mut OpenQdiscSkel<'_>, watch: &WatchSkel<'_>) -> libbpf_rs::Resu
         (&mut ours.flows, &its.flows),
         (&mut ours.candidates, &its.candidates),
         (&mut ours.handshakes, &its.handshakes),
-        (&mut ours.quic_shakes, &its.quic_shakes),
+        (&mut ours.quic_handshakes, &its.quic_handshakes),
         (&mut ours.flow_buckets, &its.flow_buckets),
         (&mut ours.records, &its.records),
         (&mut ours.fair_orders, &its.fair_orders),

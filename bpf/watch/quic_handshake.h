@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * quic_shake.h - finds QUIC among UDP, by its handshake.
+ * quic_handshake.h - finds QUIC among UDP, by its handshake.
  *
  * All of QUIC's packets but those of the handshake are encrypted, and look like any UDP.  So a
  * conversation is QUIC if it begins with a long header of version 1 (RFC 9000, section 17.2.2) or
@@ -12,8 +12,8 @@
  * A conversation enters the table of flows when data and replies follow.  Other UDP costs the
  * look-up without a result and, if its first byte could be QUIC's, a comparison.
  */
-#ifndef TCPILOT_WATCH_QUIC_SHAKE_H
-#define TCPILOT_WATCH_QUIC_SHAKE_H
+#ifndef TCPILOT_WATCH_QUIC_HANDSHAKE_H
+#define TCPILOT_WATCH_QUIC_HANDSHAKE_H
 
 #include "flows.h"
 
@@ -40,15 +40,15 @@
 /* An older flow does not begin, so an Initial packet begins another connection. */
 #define TP_QUIC_REUSED_NS 3000000000ULL
 
-#define TP_QUIC_SHAKES 4096
-#define TP_QUIC_SHAKE_BITS 12
+#define TP_QUIC_HANDSHAKES 4096
+#define TP_QUIC_HANDSHAKE_BITS 12
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, TP_QUIC_SHAKES);
+	__uint(max_entries, TP_QUIC_HANDSHAKES);
 	__type(key, __u32);
-	__type(value, struct tp_quic_shake);
-} quic_shakes SEC(".maps");
+	__type(value, struct tp_quic_handshake);
+} quic_handshakes SEC(".maps");
 
 static __always_inline int tp_is_quic_long(__u8 first)
 {
@@ -75,17 +75,17 @@ static __always_inline int tp_is_quic_reply(const struct tp_packet *p)
 		(p->version == bpf_htonl(TP_QUIC_V1) || p->version == bpf_htonl(TP_QUIC_V2)));
 }
 
-static __always_inline struct tp_quic_shake *tp_quic_shake_at(__u32 slot)
+static __always_inline struct tp_quic_handshake *tp_quic_handshake_at(__u32 slot)
 {
-	return bpf_map_lookup_elem(&quic_shakes, &slot);
+	return bpf_map_lookup_elem(&quic_handshakes, &slot);
 }
 
 static __always_inline __u32 tp_quic_slot(const struct tp_watch_key *key)
 {
-	return tp_hash_flow(key) >> (32 - TP_QUIC_SHAKE_BITS);
+	return tp_hash_flow(key) >> (32 - TP_QUIC_HANDSHAKE_BITS);
 }
 
-static __always_inline int tp_is_quic_of(const struct tp_quic_shake *s,
+static __always_inline int tp_is_quic_of(const struct tp_quic_handshake *s,
 					 const struct tp_watch_key *key)
 {
 	const tp_word *a = (const tp_word *)&s->key, *b = (const tp_word *)key;
@@ -102,7 +102,7 @@ static __always_inline __u32 tp_quic_part_us(__u64 now_ns, __u64 then_ns)
 }
 
 /* A connection begins. */
-static __always_inline void tp_quic_first(struct tp_quic_shake *s, const struct tp_packet *p,
+static __always_inline void tp_quic_first(struct tp_quic_handshake *s, const struct tp_packet *p,
 					  __u32 leaving, __u64 now_ns)
 {
 	__builtin_memset(s, 0, sizeof(*s));
@@ -112,7 +112,7 @@ static __always_inline void tp_quic_first(struct tp_quic_shake *s, const struct 
 }
 
 /* The packets behind the first.  Returns whether it is the first reply. */
-static __always_inline int tp_quic_next(struct tp_quic_shake *s, const struct tp_packet *p,
+static __always_inline int tp_quic_next(struct tp_quic_handshake *s, const struct tp_packet *p,
 					__u32 leaving, __u64 now_ns)
 {
 	int is_reply = s->is_server == leaving;
@@ -142,14 +142,14 @@ static __always_inline int tp_quic_next(struct tp_quic_shake *s, const struct tp
 static __noinline __attribute__((unused)) int tp_quic_look(const struct tp_packet *p, __u32 leaving,
 							   __u64 now_ns, __u32 *is_timed)
 {
-	struct tp_quic_shake *s;
+	struct tp_quic_handshake *s;
 	int is_first, is_known;
 	__u32 slot;
 
 	if (!p || !is_timed || !(p->flags & TP_QUIC_FIXED))
 		return -1;
 	slot = tp_quic_slot(&p->key);
-	s = tp_quic_shake_at(slot);
+	s = tp_quic_handshake_at(slot);
 	if (!s)
 		return -1;
 	is_known = tp_is_quic_of(s, &p->key) && now_ns < s->last_ns + TP_QUIC_FORGET_NS;
@@ -168,16 +168,16 @@ static __noinline __attribute__((unused)) int tp_quic_look(const struct tp_packe
 }
 
 /* Whether a conversation may enter the table of flows. */
-static __always_inline int tp_is_quic_proved(const struct tp_quic_shake *s)
+static __always_inline int tp_is_quic_proved(const struct tp_quic_handshake *s)
 {
 	return s->packets >= TP_QUIC_DATA_PACKETS && s->replies >= TP_QUIC_REPLIES && s->up_us &&
 	       s->down_us;
 }
 
 /* A timing packet has left the queue: its time is now. */
-static __always_inline void tp_quic_shake_left(__u32 slot, __u64 at_ns, __u64 now_ns)
+static __always_inline void tp_quic_handshake_left(__u32 slot, __u64 at_ns, __u64 now_ns)
 {
-	struct tp_quic_shake *s = tp_quic_shake_at(slot);
+	struct tp_quic_handshake *s = tp_quic_handshake_at(slot);
 
 	if (!s)
 		return;
@@ -190,7 +190,7 @@ static __always_inline void tp_quic_shake_left(__u32 slot, __u64 at_ns, __u64 no
 /* Makes a new flow QUIC's, if its handshake was seen. */
 static __always_inline int tp_take_quic(struct tp_watch_flow *flow)
 {
-	struct tp_quic_shake *s = tp_quic_shake_at(tp_quic_slot(&flow->key));
+	struct tp_quic_handshake *s = tp_quic_handshake_at(tp_quic_slot(&flow->key));
 
 	if (!s || !tp_is_quic_of(s, &flow->key))
 		return 0;
