@@ -25,7 +25,7 @@ static __always_inline struct tp_conn_start_bucket *conn_starts_at(__u32 tag)
 {
 	__u32 index = tag & (cfg.conn_start_buckets - 1);
 
-	return bpf_map_lookup_elem(&conn_starts, &index);
+	return bpf_map_lookup_elem(&openings, &index);
 }
 
 /* The position of the connection start with this tag; TP_CONN_START_WAYS: there is none. */

@@ -52,7 +52,7 @@ __noinline __u32 place_for(__u64 tag, int is_made)
 static __always_inline struct tp_choice_dist *choice_dist_at(__u32 place)
 {
 	__u32 index = place / TP_CHOICE_DIST_WAYS;
-	struct tp_choice_dist_bucket *bucket = bpf_map_lookup_elem(&choice_dists, &index);
+	struct tp_choice_dist_bucket *bucket = bpf_map_lookup_elem(&rows, &index);
 
 	return bucket ? &bucket->dist[tp_within(place, TP_CHOICE_DIST_WAYS)] : 0;
 }

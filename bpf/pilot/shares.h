@@ -111,7 +111,7 @@ static __always_inline __u16 choice_dist_class(__u16 class)
 static __always_inline int find_choice_dist(__u64 tag, struct tp_shares *to)
 {
 	__u32 index = tp_choice_dist_bucket_of(tag, cfg.choice_dist_buckets);
-	struct tp_choice_dist_bucket *bucket = bpf_map_lookup_elem(&choice_dists, &index);
+	struct tp_choice_dist_bucket *bucket = bpf_map_lookup_elem(&rows, &index);
 
 	return bucket && tp_find_choice_dist(bucket, tag, to);
 }
@@ -162,7 +162,7 @@ static __always_inline struct tp_assignment *assignment_at(__u32 tag)
 {
 	__u32 index = tag >> 16;
 
-	return bpf_map_lookup_elem(&assignments, &index);
+	return bpf_map_lookup_elem(&draws, &index);
 }
 
 /* A connection asking for its path's assignment. */

@@ -53,14 +53,16 @@ struct {
 	__type(value, struct tp_police);
 } police SEC(".maps");
 
-/* core/choice_dist.h, core/draw.h, conn_starts.h. */
+/* core/choice_dist.h, core/draw.h, conn_starts.h: choice distributions in rows, assignments in
+ * draws, connection starts in openings.  The names of maps that another version inherits cannot
+ * change: libbpf gives an inherited map its former name, and the skeleton then looks in vain. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1); /* the loader sets it, and the next three */
 	__type(key, __u32);
 	__type(value, struct tp_choice_dist_bucket);
-} choice_dists SEC(".maps");
+} rows SEC(".maps");
 
 /* greedy.h: the costs of a choice distribution's path stand at the same place. */
 struct {
@@ -75,14 +77,14 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct tp_assignment);
-} assignments SEC(".maps");
+} draws SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct tp_conn_start_bucket);
-} conn_starts SEC(".maps");
+} openings SEC(".maps");
 
 /* rescue.h */
 struct {

@@ -127,10 +127,10 @@ impl Pilot {
             false => None,
         };
         let action = "read the starts of open connections";
-        let starts = MapHandle::try_from(&maps.conn_starts).map_err(map_error(action))?;
+        let starts = MapHandle::try_from(&maps.openings).map_err(map_error(action))?;
         Ok(Ends {
             choice_dists: ChoiceDists::new(
-                maps.choice_dists.as_fd(),
+                maps.rows.as_fd(),
                 keys.choice_dists,
                 keys.secrets,
                 status,
@@ -164,8 +164,8 @@ pub(super) fn size_maps(
         Some(legacy) => legacy.put_learner_into(maps, learner)?,
         None => {
             let sized = [
-                maps.conn_starts.set_max_entries(learner.conn_starts),
-                maps.assignments.set_max_entries(TP_ASSIGNMENTS),
+                maps.openings.set_max_entries(learner.conn_starts),
+                maps.draws.set_max_entries(TP_ASSIGNMENTS),
                 maps.records.set_max_entries(TP_RECORDS_BYTES),
                 maps.refusals.set_max_entries(TP_REFUSALS),
             ];
@@ -179,7 +179,7 @@ pub(super) fn size_maps(
         return Ok(());
     }
     let sized = [
-        maps.choice_dists.set_max_entries(learner.choice_dists),
+        maps.rows.set_max_entries(learner.choice_dists),
         maps.costs.set_max_entries(learner.costs()),
     ];
     sized

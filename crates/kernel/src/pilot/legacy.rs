@@ -182,14 +182,14 @@ impl Legacy {
             refusals,
         ] = &self.learner;
         let mut reuse = vec![
-            maps.assignments.reuse_fd(assignments.as_fd()),
-            maps.conn_starts.reuse_fd(conn_starts.as_fd()),
+            maps.draws.reuse_fd(assignments.as_fd()),
+            maps.openings.reuse_fd(conn_starts.as_fd()),
             maps.records.reuse_fd(records.as_fd()),
             maps.rescues.reuse_fd(rescues.as_fd()),
             maps.refusals.reuse_fd(refusals.as_fd()),
         ];
         if keys.kind == self.learner().kind {
-            reuse.push(maps.choice_dists.reuse_fd(dists.as_fd()));
+            reuse.push(maps.rows.reuse_fd(dists.as_fd()));
             reuse.push(maps.costs.reuse_fd(costs.as_fd()));
         }
         reuse
@@ -344,10 +344,10 @@ impl Pilot {
             .map(|fd| fd.as_raw_fd()),
             learner: LearnerDescriptors {
                 maps: [
-                    maps.choice_dists.as_fd(),
+                    maps.rows.as_fd(),
                     maps.costs.as_fd(),
-                    maps.assignments.as_fd(),
-                    maps.conn_starts.as_fd(),
+                    maps.draws.as_fd(),
+                    maps.openings.as_fd(),
                     maps.records.as_fd(),
                     maps.rescues.as_fd(),
                     maps.refusals.as_fd(),
