@@ -135,7 +135,12 @@ pub(crate) fn assert_manual(begin: &str, end: &str, generated: &str) {
         fs::write(&file, &renewed).unwrap();
     }
     let stored = fs::read_to_string(&file).unwrap();
-    assert_eq!(stored, renewed, "docs/use/commands.md differs");
+    let mut lines = stored.lines().zip(renewed.lines());
+    let differs = lines.position(|(a, b)| a != b).map(|at| at + 1);
+    assert!(
+        stored == renewed,
+        "docs/use/commands.md differs from line {differs:?} on; TCPILOT_RENEW=1 renews it"
+    );
 }
 
 #[test]
