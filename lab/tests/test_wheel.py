@@ -117,7 +117,7 @@ def test_an_installed_tcplab_finds_its_campaigns_and_kernels(installed: Path) ->
     assert Path(where.strip()).is_relative_to(installed.parent)
 
 
-def test_installed_tcplab_ignores_an_enclosing_repositorys_commit(installed: Path) -> None:
+def test_installed_tcplab_ignores_commit_of_enclosing_repository(installed: Path) -> None:
     around = installed.parent
     subprocess.run(["git", "init", "-q", str(around)], check=True)
     code = "from tcplab.results import manifest; print(manifest._commit())"
