@@ -214,6 +214,40 @@ fn indent(text: &str) -> String {
 /// The text of `status`.
 pub fn status(s: &Status) -> String {
     let mut out = String::new();
+    write_daemon(&mut out, s);
+    write_connections(&mut out, s);
+    if !s.choice_dists_valid {
+        let _ = writeln!(
+            out,
+            "stale    no heartbeat of the learner for 10 s: new connections get the kernel's default"
+        );
+    }
+    if let Some(effect) = &s.effect {
+        let _ = writeln!(out, "effect   {effect}");
+    }
+    if let Some(learning) = &s.learning {
+        out.push_str(&learning.text());
+    }
+    if let Some(tunings) = &s.tunings {
+        out.push_str(&tunings.text());
+    }
+    if let Some(each) = s.bpf_ns.checked_div(s.bpf_events) {
+        let _ = writeln!(out, "cost     {} events · {each} ns each", s.bpf_events);
+    }
+    let _ = writeln!(
+        out,
+        "memory   {:.1} MB resident · state {}",
+        s.resident_bytes as f64 / 1e6,
+        s.state
+    );
+    for line in s.algorithms_missing.iter().chain(&s.degraded) {
+        let _ = writeln!(out, "degraded {line}");
+    }
+    out
+}
+
+/// The daemon itself: its state, kernel, learner, and paths.
+fn write_daemon(out: &mut String, s: &Status) {
     let mode = match (s.attached, s.dry_run) {
         (false, _) => "NOT ATTACHED",
         (true, true) if s.learning.is_some() => {
@@ -244,6 +278,10 @@ pub fn status(s: &Status) -> String {
     } else {
         let _ = writeln!(out, "paths    {} of at most {}", s.paths, s.paths_max);
     }
+}
+
+/// Connections, and the fate of those that ended, were rescued or moved.
+fn write_connections(out: &mut String, s: &Status) {
     let seen: Vec<String> = s
         .connections
         .iter()
@@ -272,34 +310,6 @@ pub fn status(s: &Status) -> String {
     if let Some(traffic) = &s.traffic {
         out.push_str(&traffic.text());
     }
-    if !s.choice_dists_valid {
-        let _ = writeln!(
-            out,
-            "stale    no heartbeat of the learner for 10 s: new connections get the kernel's default"
-        );
-    }
-    if let Some(effect) = &s.effect {
-        let _ = writeln!(out, "effect   {effect}");
-    }
-    if let Some(learning) = &s.learning {
-        out.push_str(&learning.text());
-    }
-    if let Some(tunings) = &s.tunings {
-        out.push_str(&tunings.text());
-    }
-    if let Some(each) = s.bpf_ns.checked_div(s.bpf_events) {
-        let _ = writeln!(out, "cost     {} events · {each} ns each", s.bpf_events);
-    }
-    let _ = writeln!(
-        out,
-        "memory   {:.1} MB resident · state {}",
-        s.resident_bytes as f64 / 1e6,
-        s.state
-    );
-    for line in s.algorithms_missing.iter().chain(&s.degraded) {
-        let _ = writeln!(out, "degraded {line}");
-    }
-    out
 }
 
 /// The report that `run --live` prints when it ends.

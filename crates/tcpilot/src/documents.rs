@@ -42,7 +42,8 @@ fn reasons() -> String {
     )
 }
 
-fn sections() -> String {
+/// Commands of the pilot.
+fn sections_of_the_pilot() -> String {
     let (tuning, tune) = ("paths[].tuning.", "paths[].tuning.tunings[].");
     [
         section(
@@ -95,6 +96,13 @@ fn sections() -> String {
                 rows::<Upgrades>("take_overs."),
             ],
         ),
+    ]
+    .concat()
+}
+
+/// Commands without a daemon.
+fn sections_of_the_watch() -> String {
+    [
         section("cc list", "All congestion controls.", &[rows::<cc::Algorithm>("algorithms[].")]),
         section("state show", "A summary of the knowledge that is kept.", &[rows::<StateSummary>("")]),
         section(
@@ -145,5 +153,12 @@ pub(crate) fn assert_manual(begin: &str, end: &str, generated: &str) {
 
 #[test]
 fn the_manual_has_every_field_of_json() {
-    assert_manual(BEGIN, END, &format!("\n{}", sections()));
+    assert_manual(
+        BEGIN,
+        END,
+        &format!(
+            "\n{}",
+            [sections_of_the_pilot(), sections_of_the_watch()].concat()
+        ),
+    );
 }

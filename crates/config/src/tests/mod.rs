@@ -231,6 +231,7 @@ fn a_file_is_loaded() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a list of every key")]
 fn every_key_reaches_the_kernel_side() {
     let abi = config(EVERYTHING).to_abi(&names(&["cubic", "dctcp", "bbr"]));
     assert_eq!(abi.abi_version, tcpilot_abi::TP_ABI_VERSION);

@@ -23,6 +23,7 @@ fn measure(name: &str, known: Option<(f64, f64, f64)>, verdict: &str) -> Measure
     }
 }
 
+#[allow(clippy::too_many_lines, reason = "a list of figures")]
 fn example() -> EffectReport {
     let now_unix_s = 1_795_003_200;
     let point = |number: u64| PointView {

@@ -331,6 +331,7 @@ fn known_and_measured() -> PathView {
     path
 }
 
+#[allow(clippy::too_many_lines, reason = "a list of figures")]
 pub(crate) fn learning() -> Status {
     let given = |name: &str, connections| DrawnAlgorithm {
         name: name.to_owned(),

@@ -233,6 +233,7 @@ fn import(store: &mut Store, text: &str) -> Result<(), StateError> {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a list of mistakes")]
 fn an_import_with_anything_wrong_changes_nothing() {
     let (_dir, file) = stored(&paths(3));
     let (mut store, _) = Store::open(&file).unwrap();
