@@ -13,7 +13,7 @@ use tcpilot_abi::{
     TP_SEPARATE_EGRESS, TP_SEPARATE_NONE, TP_SEPARATE_PRIVATE, TP_WHY_DRAWN, TP_WHY_NO_ROW,
     TP_WHY_VOID,
 };
-use tcpilot_core::rows::Place;
+use tcpilot_core::rows::RowPlace;
 use tcpilot_kernel::own_netns_cookie;
 use tcpilot_tests::{FAR, Lab, Netns, Place as Where, Sink, in_netns, sh};
 
@@ -77,7 +77,7 @@ fn one_after_the_other_draws_anew_by_the_row_and_its_probability_is_told() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &config());
-    learner.put(TP_LEVEL_GLOBAL, &Place::default(), bbr(SHARE), 1);
+    learner.put(TP_LEVEL_GLOBAL, &RowPlace::default(), bbr(SHARE), 1);
     let mut application = lab.actor();
     let mut seen = [0; 2];
     // By chance all are alike once in 10^6 runs.
@@ -102,7 +102,7 @@ fn connections_of_a_path_that_overlap_share_their_draw() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &config());
-    learner.put(TP_LEVEL_GLOBAL, &Place::default(), bbr(0x8000), 1);
+    learner.put(TP_LEVEL_GLOBAL, &RowPlace::default(), bbr(0x8000), 1);
     let mut application = lab.actor();
     let mut draws = Vec::new();
     for _ in 0..20 {
@@ -129,13 +129,18 @@ fn a_row_that_is_rewritten_does_not_part_the_connections_of_a_draw() {
     for round in 0..8 {
         learner.put(
             TP_LEVEL_GLOBAL,
-            &Place::default(),
+            &RowPlace::default(),
             bbr(SHARE),
             2 * round + 1,
         );
         application.tell(&format!("hold {}", far()));
         // The numbers that meant bbr mean reno now.
-        learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_RENO, 2 * round + 2);
+        learner.put(
+            TP_LEVEL_GLOBAL,
+            &RowPlace::default(),
+            ALL_RENO,
+            2 * round + 2,
+        );
         application.tell(&format!("hold {}", far()));
         application.tell("feed 20000");
         application.tell("release");
@@ -159,7 +164,7 @@ fn rows_are_void_ten_seconds_after_the_last_sign_of_life_until_the_next() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &config());
-    learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_BBR, 1);
+    learner.put(TP_LEVEL_GLOBAL, &RowPlace::default(), ALL_BBR, 1);
     let mut application = lab.actor();
     let last = Instant::now();
     learner.ends.heartbeat.beat();
@@ -194,7 +199,7 @@ fn what_is_not_eligible_is_the_default_and_counts_to_its_probability() {
     let mut config = config();
     config.policy[0].arms = 1 << RENO;
     let mut learner = Learner::new(&lab, &config);
-    learner.put(TP_LEVEL_GLOBAL, &Place::default(), bbr(0xf000), 1);
+    learner.put(TP_LEVEL_GLOBAL, &RowPlace::default(), bbr(0xf000), 1);
     assert_eq!(connect(&mut lab.actor(), &far()), "reno");
     let record = learner.record();
     assert_eq!((record.arm, record.probability), (RENO, CERTAIN));
@@ -212,7 +217,7 @@ fn a_dry_run_sets_nothing_and_tells_what_the_default_has_shown() {
             ..config()
         },
     );
-    learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_BBR, 1);
+    learner.put(TP_LEVEL_GLOBAL, &RowPlace::default(), ALL_BBR, 1);
     assert_eq!(connect(&mut lab.actor(), &far()), "reno");
     let record = learner.record();
     assert_eq!((record.arm, record.probability), (RENO, CERTAIN));
@@ -229,7 +234,7 @@ fn an_algorithm_that_the_kernel_does_not_have_leaves_the_default() {
     let mut config = config();
     config.arm[usize::from(BBR)][0] = b'x' as std::ffi::c_char;
     let mut learner = Learner::new(&lab, &config);
-    learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_BBR, 1);
+    learner.put(TP_LEVEL_GLOBAL, &RowPlace::default(), ALL_BBR, 1);
     assert_eq!(connect(&mut lab.actor(), &far()), "reno");
     let record = learner.record();
     assert_eq!(
@@ -285,7 +290,7 @@ fn a_private_path_belongs_to_its_namespace_and_a_public_one_to_all() {
         (0, private.netns_cookie)
     );
     // In another namespace the same address is another path.
-    let elsewhere = Place {
+    let elsewhere = RowPlace {
         domain: private.domain + 1,
         ..place_of(&private)
     };
@@ -392,7 +397,7 @@ fn what_the_application_chose_is_left_alone() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &config());
-    learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_BBR, 1);
+    learner.put(TP_LEVEL_GLOBAL, &RowPlace::default(), ALL_BBR, 1);
     let mut application = lab.actor();
     application.tell(&format!("connect {} reno", far()));
     application.tell("send 100000");
@@ -415,7 +420,7 @@ fn a_socket_that_connects_again_is_ours_again() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &config());
-    learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_BBR, 1);
+    learner.put(TP_LEVEL_GLOBAL, &RowPlace::default(), ALL_BBR, 1);
     let mut application = lab.actor();
     application.tell(&format!("connect {}", far()));
     for entries in [ALL_RENO, ALL_BBR, ALL_BBR] {
@@ -423,7 +428,7 @@ fn a_socket_that_connects_again_is_ours_again() {
         application.tell("info");
         application.tell("disconnect");
         assert_eq!(u32::from(learner.record().why), TP_WHY_DRAWN);
-        learner.rewrite(TP_LEVEL_GLOBAL, &Place::default(), entries, 2);
+        learner.rewrite(TP_LEVEL_GLOBAL, &RowPlace::default(), entries, 2);
         application.tell(&format!("reconnect {}", far()));
         let expected = if entries == ALL_RENO { "reno" } else { "bbr" };
         assert_eq!(application.tell("cc"), expected);

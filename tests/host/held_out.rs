@@ -63,7 +63,7 @@ fn a_group_that_is_held_out_gets_the_default_and_its_neighbour_does_not() {
     let lab = lab();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &held_out_config());
-    learner.put(TP_LEVEL_GLOBAL, &rows::Place::default(), ALL_BBR, 1);
+    learner.put(TP_LEVEL_GLOBAL, &rows::RowPlace::default(), ALL_BBR, 1);
     let mut application = lab.actor();
     assert_eq!(connect(&mut application, &to(FAR)), "bbr");
     assert_eq!(learner.record().trial, 0);
@@ -97,7 +97,7 @@ fn a_connection_belongs_to_its_cell_as_it_was_when_it_opened() {
     let lab = lab();
     let sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &held_out_config());
-    learner.put(TP_LEVEL_GLOBAL, &rows::Place::default(), ALL_BBR, 1);
+    learner.put(TP_LEVEL_GLOBAL, &rows::RowPlace::default(), ALL_BBR, 1);
     let both = TP_TRIAL_HELD_OUT | TP_TRIAL_COUNTS;
     learner.ends.cells.set(&says(FAR, both));
     let mut application = lab.actor();
@@ -120,7 +120,7 @@ fn after_losses(trial: u32, most: u32) -> (String, u64) {
         ..rescue::rescuing()
     };
     let mut learner = Learner::new(&lab, &config);
-    learner.put(TP_LEVEL_GLOBAL, &rows::Place::default(), ALL_RENO, 1);
+    learner.put(TP_LEVEL_GLOBAL, &rows::RowPlace::default(), ALL_RENO, 1);
     learner.ends.cells.set(&says(rescue::OTHER, trial));
     let mut application = lab.actor();
     application.tell(&format!("connect {}", to(rescue::OTHER)));

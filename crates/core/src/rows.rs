@@ -55,7 +55,7 @@ pub use c::{
 
 /// The parts of a row's key besides its level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct RowPlace {
     /// The peer's address, as in a record.
     pub remote: [u32; 4],
     /// See [`domain`]; a record has it.
@@ -66,7 +66,7 @@ pub struct Place {
     pub policy: u8,
 }
 
-impl Place {
+impl RowPlace {
     fn key(&self) -> tp_row_key {
         tp_row_key {
             prefix: self.remote,
@@ -80,19 +80,19 @@ impl Place {
 
 /// The key of the node at this level (`enum tp_level`) above a place. The prefixes are those of
 /// `tcpilot_learner::Lineage`.
-pub fn row_key(level: u32, place: &Place) -> tp_row_key {
+pub fn row_key(level: u32, place: &RowPlace) -> tp_row_key {
     let mut key = tp_row_key::default();
     c::native_row_key_at(&place.key(), level, &mut key);
     key
 }
 
 /// `tp_draw_tag`: the hash of a path without its class, as in the note of an open connection.
-pub fn draw_tag(secrets: &Secrets, place: &Place) -> u32 {
+pub fn draw_tag(secrets: &Secrets, place: &RowPlace) -> u32 {
     c::native_draw_tag(&secrets[0], &place.key())
 }
 
 /// `tp_costs_key`: the key of the costs that epsilon-greedy has for a place.
-pub fn costs_key(place: &Place) -> tp_row_key {
+pub fn costs_key(place: &RowPlace) -> tp_row_key {
     let of = tp_row_key {
         prefix: place.remote,
         domain: place.domain,

@@ -13,8 +13,8 @@ use tcpilot_abi::{
     tp_row, tp_row_bucket, tp_row_key,
 };
 use tcpilot_core::rows::{
-    Entries, Place, Secrets, arm_at, cell, class, default_probability, domain, draw_holds, draw_of,
-    draw_tag, find_row, log2, probability, random, row_key, tag, unwrap_nat64, words,
+    Entries, RowPlace, Secrets, arm_at, cell, class, default_probability, domain, draw_holds,
+    draw_of, draw_tag, find_row, log2, probability, random, row_key, tag, unwrap_nat64, words,
 };
 use tcpilot_learner::{
     draw::Row,
@@ -65,9 +65,9 @@ fn classes() -> impl Strategy<Value = Class> {
     )
 }
 
-fn places() -> impl Strategy<Value = Place> {
+fn places() -> impl Strategy<Value = RowPlace> {
     (any::<[u32; 4]>(), any::<u32>(), any::<u16>(), 0u8..16).prop_map(
-        |(remote, domain, class, policy)| Place {
+        |(remote, domain, class, policy)| RowPlace {
             remote,
             domain,
             class,
@@ -93,7 +93,7 @@ proptest! {
         peer in peers(), of in classes(), domain in any::<u32>(), policy in 0u8..16,
     ) {
         let lineage = Lineage::of(peer, of, domain);
-        let place = Place { remote: address(peer), domain, class: of.bits(), policy };
+        let place = RowPlace { remote: address(peer), domain, class: of.bits(), policy };
         for (level, node) in [
             (TP_LEVEL_PATH, lineage.path),
             (TP_LEVEL_GROUP, lineage.group),
@@ -117,10 +117,10 @@ proptest! {
     fn a_draws_tag_is_that_of_its_path_without_class(
         peer in peers(), secrets in secrets(), place in places(), class in any::<u16>(),
     ) {
-        let place = Place { remote: address(peer), ..place };
-        let key = row_key(TP_LEVEL_PATH, &Place { class: 0, ..place });
+        let place = RowPlace { remote: address(peer), ..place };
+        let key = row_key(TP_LEVEL_PATH, &RowPlace { class: 0, ..place });
         prop_assert_eq!(draw_tag(&secrets, &place), tag(&secrets, &key) as u32 | 1);
-        prop_assert_eq!(draw_tag(&secrets, &place), draw_tag(&secrets, &Place { class, ..place }));
+        prop_assert_eq!(draw_tag(&secrets, &place), draw_tag(&secrets, &RowPlace { class, ..place }));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use tcpilot_abi::{from_bytes, tp_opening_bucket};
-use tcpilot_core::rows::{Place, draw_tag};
+use tcpilot_core::rows::{RowPlace, draw_tag};
 
 use super::rows::RowSecrets;
 use crate::{Error, object::map_error};
@@ -63,7 +63,7 @@ impl Live {
 
     /// The open connections of a path. The hash has 32 bits: of 100,000 paths of one class two may count each
     /// other's with a probability of one half.
-    pub fn of(&self, path: &Place) -> u32 {
+    pub fn of(&self, path: &RowPlace) -> u32 {
         let key = (draw_tag(&self.secrets, path), path.class, path.policy);
         self.counts.get(&key).copied().unwrap_or(0)
     }

@@ -53,7 +53,7 @@ impl Default for Queue {
 }
 
 /// The row to write next.
-enum Next {
+enum NextRow {
     Path(u32),
     Node(u32),
 }
@@ -72,9 +72,9 @@ impl Queue {
     }
 
     /// Paths with new samples take turns with the rest, so that neither waits for ever.
-    fn next<const C: usize>(&mut self, tree: &mut Tree<C>) -> Option<Next> {
+    fn next<const C: usize>(&mut self, tree: &mut Tree<C>) -> Option<NextRow> {
         self.turn = !self.turn;
-        let taught = |queue: &mut Self| queue.paths.pop_front().map(Next::Path);
+        let taught = |queue: &mut Self| queue.paths.pop_front().map(NextRow::Path);
         if self.turn {
             taught(self).or_else(|| self.rest(tree))
         } else {
@@ -82,10 +82,10 @@ impl Queue {
         }
     }
 
-    fn rest<const C: usize>(&mut self, tree: &mut Tree<C>) -> Option<Next> {
-        let node = self.nodes.pop_front().map(Next::Node);
-        node.or_else(|| self.sibling(tree).map(Next::Path))
-            .or_else(|| self.old(tree).map(Next::Path))
+    fn rest<const C: usize>(&mut self, tree: &mut Tree<C>) -> Option<NextRow> {
+        let node = self.nodes.pop_front().map(NextRow::Node);
+        node.or_else(|| self.sibling(tree).map(NextRow::Path))
+            .or_else(|| self.old(tree).map(NextRow::Path))
     }
 
     /// The next path of a group with moved shares.
@@ -192,8 +192,8 @@ impl<const C: usize> Exact<C> {
         self.queue.due_s = now_s;
         for written in 0..budget {
             match self.queue.next(&mut self.tree) {
-                Some(Next::Path(id)) => self.publish_path(id, now_s, &mut row),
-                Some(Next::Node(id)) => self.publish_node(id, now_s, &mut row),
+                Some(NextRow::Path(id)) => self.publish_path(id, now_s, &mut row),
+                Some(NextRow::Node(id)) => self.publish_node(id, now_s, &mut row),
                 None => return written,
             }
         }

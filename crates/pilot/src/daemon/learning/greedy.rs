@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tcpilot_abi::{tp_arm, tp_costs, tp_learner_config, tp_row_key, tp_window32, tp_window64};
 use tcpilot_core::{
     learner,
-    rows::{Place, costs_key},
+    rows::{RowPlace, costs_key},
 };
 use tcpilot_kernel::Costs;
 use tcpilot_kernel::clock::{TICK_NS, monotonic_ns};
@@ -155,7 +155,7 @@ impl EpsilonGreedy {
             return None;
         }
         let bits = node.key.prefix;
-        let key = costs_key(&Place {
+        let key = costs_key(&RowPlace {
             remote: [96, 64, 32, 0].map(|shift| ((bits >> shift) as u32).to_be()),
             domain: node.key.domain,
             policy: self.policy,

@@ -1,7 +1,7 @@
 //! The table of rows by which the BPF programs choose, and the keys of the learner's nodes in it.
 
 use tcpilot_abi::tp_row_key;
-use tcpilot_core::{Prefix, rows::Place};
+use tcpilot_core::{Prefix, rows::RowPlace};
 use tcpilot_kernel::{Put, Rows};
 use tcpilot_learner::{NodeKey, lineage::Key};
 
@@ -55,8 +55,8 @@ pub fn row_key(node: &NodeKey, policy: u8) -> tp_row_key {
 }
 
 /// The place of a path, by which the notes of its open connections are found.
-pub fn place_of(path: &NodeKey, policy: u8) -> Place {
-    Place {
+pub fn place_of(path: &NodeKey, policy: u8) -> RowPlace {
+    RowPlace {
         remote: words(&path.key),
         domain: path.key.domain,
         class: path.key.class,
@@ -96,14 +96,14 @@ mod tests {
             let remote = [96, 64, 32, 0].map(|shift| ((bits >> shift) as u32).to_be());
             let lineage = Lineage::of_prefix(bits, class, domain);
             for level in Level::ALL {
-                let place = Place { remote, domain, class, policy };
+                let place = RowPlace { remote, domain, class, policy };
                 prop_assert_eq!(
                     row_key(&lineage.node(level), policy),
                     of_programs(level as u32, &place)
                 );
             }
             // A note of an open connection has the hash of its whole address.
-            let place = Place { remote, domain, class, policy };
+            let place = RowPlace { remote, domain, class, policy };
             let path = place_of(&lineage.node(Level::Path), policy);
             prop_assert_eq!(draw_tag(&secrets, &place), draw_tag(&secrets, &path));
         }
