@@ -13,7 +13,7 @@ use tcpilot_abi::{
     TP_SEPARATE_EGRESS, TP_SEPARATE_NONE, TP_SEPARATE_PRIVATE, TP_WHY_DRAWN, TP_WHY_NO_CHOICE_DIST,
     TP_WHY_STALE,
 };
-use tcpilot_core::choice_dist::Place;
+use tcpilot_core::choice_dist::DistPlace;
 use tcpilot_kernel::own_netns_cookie;
 use tcpilot_tests::{FAR, Lab, Netns, Place as Where, Sink, in_netns, sh};
 
@@ -77,7 +77,7 @@ fn sequential_connections_draw_again_and_report_the_probability() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &config());
-    learner.put(TP_LEVEL_GLOBAL, &Place::default(), bbr(SHARE), 1);
+    learner.put(TP_LEVEL_GLOBAL, &DistPlace::default(), bbr(SHARE), 1);
     let mut application = lab.actor();
     let mut seen = [0; 2];
     // By chance all are alike once in 10^6 runs.
@@ -102,7 +102,7 @@ fn overlapping_connections_of_a_path_share_their_assignment() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &config());
-    learner.put(TP_LEVEL_GLOBAL, &Place::default(), bbr(0x8000), 1);
+    learner.put(TP_LEVEL_GLOBAL, &DistPlace::default(), bbr(0x8000), 1);
     let mut application = lab.actor();
     let mut draws = Vec::new();
     for _ in 0..20 {
@@ -129,13 +129,18 @@ fn a_rewritten_distribution_keeps_the_shared_assignment() {
     for round in 0..8 {
         learner.put(
             TP_LEVEL_GLOBAL,
-            &Place::default(),
+            &DistPlace::default(),
             bbr(SHARE),
             2 * round + 1,
         );
         application.tell(&format!("hold {}", far()));
         // The numbers that meant bbr mean reno now.
-        learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_RENO, 2 * round + 2);
+        learner.put(
+            TP_LEVEL_GLOBAL,
+            &DistPlace::default(),
+            ALL_RENO,
+            2 * round + 2,
+        );
         application.tell(&format!("hold {}", far()));
         application.tell("feed 20000");
         application.tell("release");
@@ -159,7 +164,7 @@ fn distributions_are_stale_ten_seconds_after_the_heartbeat() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &config());
-    learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_BBR, 1);
+    learner.put(TP_LEVEL_GLOBAL, &DistPlace::default(), ALL_BBR, 1);
     let mut application = lab.actor();
     let last = Instant::now();
     learner.ends.heartbeat.renew();
@@ -194,7 +199,7 @@ fn ineligible_arms_count_to_the_defaults_probability() {
     let mut config = config();
     config.policy[0].arms = 1 << RENO;
     let mut learner = Learner::new(&lab, &config);
-    learner.put(TP_LEVEL_GLOBAL, &Place::default(), bbr(0xf000), 1);
+    learner.put(TP_LEVEL_GLOBAL, &DistPlace::default(), bbr(0xf000), 1);
     assert_eq!(connect(&mut lab.actor(), &far()), "reno");
     let record = learner.record();
     assert_eq!((record.arm, record.probability), (RENO, CERTAIN));
@@ -212,7 +217,7 @@ fn a_dry_run_sets_nothing_but_emits_records() {
             ..config()
         },
     );
-    learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_BBR, 1);
+    learner.put(TP_LEVEL_GLOBAL, &DistPlace::default(), ALL_BBR, 1);
     assert_eq!(connect(&mut lab.actor(), &far()), "reno");
     let record = learner.record();
     assert_eq!((record.arm, record.probability), (RENO, CERTAIN));
@@ -229,7 +234,7 @@ fn algorithm_missing_in_kernel_leaves_the_default() {
     let mut config = config();
     config.arm[usize::from(BBR)][0] = b'x' as std::ffi::c_char;
     let mut learner = Learner::new(&lab, &config);
-    learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_BBR, 1);
+    learner.put(TP_LEVEL_GLOBAL, &DistPlace::default(), ALL_BBR, 1);
     assert_eq!(connect(&mut lab.actor(), &far()), "reno");
     let record = learner.record();
     assert_eq!(
@@ -285,7 +290,7 @@ fn only_private_paths_belong_to_their_namespace() {
         (0, private.netns_cookie)
     );
     // In another namespace the same address is another path.
-    let elsewhere = Place {
+    let elsewhere = DistPlace {
         domain: private.domain + 1,
         ..place_of(&private)
     };
@@ -392,7 +397,7 @@ fn application_choice_is_left_alone() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &config());
-    learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_BBR, 1);
+    learner.put(TP_LEVEL_GLOBAL, &DistPlace::default(), ALL_BBR, 1);
     let mut application = lab.actor();
     application.tell(&format!("connect {} reno", far()));
     application.tell("send 100000");
@@ -415,7 +420,7 @@ fn a_socket_that_connects_again_is_ours_again() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &config());
-    learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_BBR, 1);
+    learner.put(TP_LEVEL_GLOBAL, &DistPlace::default(), ALL_BBR, 1);
     let mut application = lab.actor();
     application.tell(&format!("connect {}", far()));
     for entries in [ALL_RENO, ALL_BBR, ALL_BBR] {
@@ -423,7 +428,7 @@ fn a_socket_that_connects_again_is_ours_again() {
         application.tell("info");
         application.tell("disconnect");
         assert_eq!(u32::from(learner.record().why), TP_WHY_DRAWN);
-        learner.rewrite(TP_LEVEL_GLOBAL, &Place::default(), entries, 2);
+        learner.rewrite(TP_LEVEL_GLOBAL, &DistPlace::default(), entries, 2);
         application.tell(&format!("reconnect {}", far()));
         let expected = if entries == ALL_RENO { "reno" } else { "bbr" };
         assert_eq!(application.tell("cc"), expected);

@@ -63,7 +63,12 @@ fn only_the_held_out_group_gets_the_default() {
     let lab = lab();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &held_out_config());
-    learner.put(TP_LEVEL_GLOBAL, &choice_dist::Place::default(), ALL_BBR, 1);
+    learner.put(
+        TP_LEVEL_GLOBAL,
+        &choice_dist::DistPlace::default(),
+        ALL_BBR,
+        1,
+    );
     let mut application = lab.actor();
     assert_eq!(connect(&mut application, &to(FAR)), "bbr");
     assert_eq!(learner.record().trial, 0);
@@ -100,7 +105,12 @@ fn a_connection_keeps_its_assignment_from_its_start() {
     let lab = lab();
     let sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &held_out_config());
-    learner.put(TP_LEVEL_GLOBAL, &choice_dist::Place::default(), ALL_BBR, 1);
+    learner.put(
+        TP_LEVEL_GLOBAL,
+        &choice_dist::DistPlace::default(),
+        ALL_BBR,
+        1,
+    );
     let both = TP_TRIAL_HELD_OUT | TP_TRIAL_COUNTS;
     learner.ends.assignment_buckets.set(&says(FAR, both));
     let mut application = lab.actor();
@@ -126,7 +136,12 @@ fn after_losses(trial: u32, most: u32) -> (String, u64) {
         ..rescue::rescuing()
     };
     let mut learner = Learner::new(&lab, &config);
-    learner.put(TP_LEVEL_GLOBAL, &choice_dist::Place::default(), ALL_RENO, 1);
+    learner.put(
+        TP_LEVEL_GLOBAL,
+        &choice_dist::DistPlace::default(),
+        ALL_RENO,
+        1,
+    );
     learner
         .ends
         .assignment_buckets

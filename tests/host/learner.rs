@@ -5,7 +5,7 @@ use std::time::Duration;
 use tcpilot_abi::{
     TP_ABI_VERSION, TP_LEARNER_THOMPSON, TP_LEVEL_GLOBAL, tp_config, tp_policy_config, tp_record,
 };
-use tcpilot_core::choice_dist::{Entries, Place, node_key};
+use tcpilot_core::choice_dist::{DistPlace, Entries, node_key};
 use tcpilot_kernel::{Ends, Pilot, Put};
 use tcpilot_tests::{Actor, Lab, until};
 
@@ -105,7 +105,7 @@ impl Learner {
 
     /// Writes choice distributions for a place for every RTT of a handshake: that differs from one connection to the
     /// next.
-    pub fn put(&mut self, level: u32, place: &Place, entries: Entries, generation: u32) {
+    pub fn put(&mut self, level: u32, place: &DistPlace, entries: Entries, generation: u32) {
         assert!(self.rewrite(level, place, entries, generation), "{level}");
     }
 
@@ -113,7 +113,7 @@ impl Learner {
     pub fn rewrite(
         &mut self,
         level: u32,
-        place: &Place,
+        place: &DistPlace,
         entries: Entries,
         generation: u32,
     ) -> bool {
@@ -121,7 +121,7 @@ impl Learner {
         let octaves = if level == TP_LEVEL_GLOBAL { 1 } else { 32 };
         let puts = (0..octaves).map(|octave| {
             let class = place.class & !31 | octave;
-            let key = node_key(level, &Place { class, ..*place });
+            let key = node_key(level, &DistPlace { class, ..*place });
             self.ends.choice_dists.put(&key, entries, generation)
         });
         let puts: Vec<Put> = puts.collect();
@@ -130,8 +130,8 @@ impl Learner {
     }
 }
 
-pub fn place_of(record: &tp_record) -> Place {
-    Place {
+pub fn place_of(record: &tp_record) -> DistPlace {
+    DistPlace {
         remote: record.remote,
         domain: record.domain,
         class: record.class,

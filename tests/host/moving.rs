@@ -6,7 +6,7 @@ use tcpilot_abi::{
     TP_CONN_MOVED, TP_LEVEL_GLOBAL, TP_RECORD_MOVED, TP_RECORD_RESCUED, TP_RECORD_SAMPLE,
     TP_TRIAL_HELD_OUT, TP_WITHHELD_ALREADY, Why, tp_config, tp_record,
 };
-use tcpilot_core::choice_dist::Place;
+use tcpilot_core::choice_dist::DistPlace;
 use tcpilot_kernel::{ASSIGNMENT_BUCKETS, MoveRequest};
 use tcpilot_tests::{Actor, Daemon, FAR, Lab, Sink, until};
 
@@ -55,7 +55,7 @@ fn a_move_emits_a_record_for_each_segment() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &sampling(config()));
-    learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_RENO, 1);
+    learner.put(TP_LEVEL_GLOBAL, &DistPlace::default(), ALL_RENO, 1);
     let mut application = open_long(&lab, FAR);
     let first = sample(&mut learner, &[]);
     assert_eq!(emitted(&first), (TP_RECORD_SAMPLE, RENO, Why::Drawn));
@@ -95,7 +95,7 @@ fn is_moved(config: &tp_config, before: impl FnOnce(&mut Learner, &mut Actor), f
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &sampling(*config));
-    learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_RENO, 1);
+    learner.put(TP_LEVEL_GLOBAL, &DistPlace::default(), ALL_RENO, 1);
     let mut application = open_long(&lab, FAR);
     let cookie = sample(&mut learner, &[]).cookie;
     before(&mut learner, &mut application);
@@ -151,7 +151,7 @@ fn a_held_out_connection_is_not_moved() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &sampling(config()));
-    learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_BBR, 1);
+    learner.put(TP_LEVEL_GLOBAL, &DistPlace::default(), ALL_BBR, 1);
     let all = |trial: u32| Box::new([trial as u8; ASSIGNMENT_BUCKETS]);
     learner.ends.assignment_buckets.set(&all(TP_TRIAL_HELD_OUT));
     let mut application = open_long(&lab, FAR);
@@ -175,7 +175,7 @@ fn a_moved_connection_may_be_rescued() {
     let _way = lossy_way(&lab);
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &sampling(rescuing()));
-    learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_BBR, 1);
+    learner.put(TP_LEVEL_GLOBAL, &DistPlace::default(), ALL_BBR, 1);
     let mut application = open_long(&lab, OTHER);
     until("bbr needs no rescue", || {
         learner.ends.heartbeat.renew();

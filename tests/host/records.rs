@@ -4,7 +4,7 @@ use tcpilot_abi::{
     TP_LEVEL_GLOBAL, TP_LEVEL_NONE, TP_NO_ARM, TP_OPENED_SHIFT, TP_RECORD_FORGOTTEN,
     TP_RECORD_SAMPLE, TP_RECORD_TIMED_OUT, tp_config,
 };
-use tcpilot_core::choice_dist::Place;
+use tcpilot_core::choice_dist::DistPlace;
 use tcpilot_tests::{FAR, Lab, Shape, Sink, until};
 
 use crate::learner::{ALL_BBR, BBR, Learner, config, connect};
@@ -112,7 +112,7 @@ fn a_connection_with_a_lost_start_is_forgotten() {
     let mut application = lab.actor();
     {
         let mut former = Learner::new(&lab, &config());
-        former.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_BBR, 1);
+        former.put(TP_LEVEL_GLOBAL, &DistPlace::default(), ALL_BBR, 1);
         application.tell(&format!("connect {}", far()));
         application.tell("send 100000");
         assert_eq!(application.tell("cc"), "bbr");
@@ -134,7 +134,7 @@ fn a_timed_out_connection_is_recorded_as_such() {
     let _sink = Sink::new(&lab.net.far, 5300);
     lab.net.near.sysctl("net/ipv4/tcp_retries2", "2");
     let mut learner = Learner::new(&lab, &config());
-    learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_BBR, 1);
+    learner.put(TP_LEVEL_GLOBAL, &DistPlace::default(), ALL_BBR, 1);
     let mut application = lab.actor();
     application.tell(&format!("connect {}", far()));
     lab.net.far.ip("link set eth0 down");
@@ -151,7 +151,7 @@ fn only_a_policy_with_a_tuning_has_paths() {
     let _sink = Sink::new(&lab.net.far, 5300);
     let paths = |config: &tp_config| {
         let mut learner = Learner::new(&lab, config);
-        learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_BBR, 1);
+        learner.put(TP_LEVEL_GLOBAL, &DistPlace::default(), ALL_BBR, 1);
         assert_eq!(connect(&mut lab.actor(), &far()), "bbr");
         assert_eq!(learner.record().arm, BBR);
         // The record comes a moment before the count of open connections falls.
@@ -179,7 +179,7 @@ fn long_connections_emit_records_while_open() {
     let mut config = config();
     config.sample_bytes = 500_000;
     let mut learner = Learner::new(&lab, &config);
-    learner.put(TP_LEVEL_GLOBAL, &Place::default(), ALL_BBR, 1);
+    learner.put(TP_LEVEL_GLOBAL, &DistPlace::default(), ALL_BBR, 1);
     let (mut long, mut short) = (lab.actor(), lab.actor());
     for (application, bytes) in [(&mut short, 300_000), (&mut long, 600_000)] {
         application.tell(&format!("connect {}", far()));

@@ -12,7 +12,7 @@ use tcpilot_abi::{
     TP_RECORD_UNDONE, TP_WITHHELD_CHOICE_DIST, TP_WITHHELD_FAILED, TP_WITHHELD_POLICY, Why,
     tp_config, tp_record,
 };
-use tcpilot_core::choice_dist::Place as NodePlace;
+use tcpilot_core::choice_dist::DistPlace as NodePlace;
 use tcpilot_tests::{Actor, Child, Lab, Place, Sink, folder, sh, until};
 
 use crate::learner::{ALL_RENO, BBR, CERTAIN, Learner, RENO, config, name, place_of};

@@ -6,7 +6,7 @@
 use std::{fs, net::Ipv4Addr};
 
 use tcpilot_abi::{TP_CLASS_ACCEPTED, TP_LEVEL_GROUP, TP_LEVEL_PATH};
-use tcpilot_core::choice_dist::{Entries, Place};
+use tcpilot_core::choice_dist::{DistPlace, Entries};
 use tcpilot_kernel::{Pilot, own_netns_cookie};
 use tcpilot_tests::{FAR, Lab, NEAR, Netns, in_netns};
 
@@ -38,9 +38,9 @@ fn median<const N: usize>(mut values: [u64; N]) -> u64 {
     values[N / 2]
 }
 
-fn place(netns: &Netns, remote: &str, accepted: u16) -> Place {
+fn place(netns: &Netns, remote: &str, accepted: u16) -> DistPlace {
     let remote: Ipv4Addr = remote.parse().unwrap();
-    Place {
+    DistPlace {
         remote: [0, 0, 0xffff_u32.to_be(), u32::from(remote).to_be()],
         domain: in_netns(netns, own_netns_cookie).unwrap() as u32,
         class: accepted << TP_CLASS_ACCEPTED,

@@ -1,7 +1,7 @@
 //! The rescue with the learner in the daemon, with netem's losses.
 
 use tcpilot_abi::{TP_LEVEL_GLOBAL, TP_RECORD_RESCUED, TP_RECORD_SAMPLE, TP_WITHHELD_ALREADY};
-use tcpilot_core::choice_dist::{Entries, Place};
+use tcpilot_core::choice_dist::{DistPlace, Entries};
 use tcpilot_tests::{FAR, Lab, Sink};
 
 use crate::{
@@ -18,7 +18,7 @@ fn upload(lab: &Lab, dist: Entries) -> Learner {
     config.rescue_arm = BBR;
     config.rescue_retry_s = 600;
     let mut learner = Learner::new(lab, &config);
-    learner.put(TP_LEVEL_GLOBAL, &Place::default(), dist, 1);
+    learner.put(TP_LEVEL_GLOBAL, &DistPlace::default(), dist, 1);
     let mut application = lab.actor();
     application.tell(&format!("connect {FAR}:5300"));
     for _ in 0..8 {

@@ -123,7 +123,7 @@ impl<'a> Table<'a> {
         field: &mut T,
     ) {
         let Some(value) = self.get(key) else { return };
-        let what = Place {
+        let what = KeyPlace {
             source: self.source,
             name: format!("`{key}`{}", self.place),
             range,
@@ -194,7 +194,7 @@ impl<'a> Table<'a> {
 }
 
 /// The key of a value, for messages.
-pub(super) struct Place<'a> {
+pub(super) struct KeyPlace<'a> {
     pub(super) source: &'a Source<'a>,
     /// The key and its table, such as "`epsilon` in [learner]".
     pub(super) name: String,
@@ -202,7 +202,7 @@ pub(super) struct Place<'a> {
     pub(super) range: Option<RangeInclusive<u64>>,
 }
 
-impl Place<'_> {
+impl KeyPlace<'_> {
     /// Notes that a value is wrong.
     pub(super) fn report(&self, value: &Spanned<DeValue<'_>>, message: &str) {
         self.source
@@ -240,7 +240,7 @@ pub(super) fn kind(value: &DeValue<'_>) -> &'static str {
 /// A type that a key may have.
 pub(super) trait Value: Sized {
     /// Reads a value of TOML; `None` if it is wrong, which is then reported.
-    fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Self>;
+    fn read(value: &Spanned<DeValue<'_>>, place: &KeyPlace<'_>) -> Option<Self>;
     /// The value in TOML; `None` if the key need not be written.
     fn to_toml(&self) -> Option<String>;
 }

@@ -12,7 +12,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::Policy;
-use super::settings::{Place, Value, settings};
+use super::settings::{KeyPlace, Value, settings};
 
 /// Declares an enumeration, with the word of each variant in the file.
 macro_rules! words {
@@ -32,7 +32,7 @@ macro_rules! words {
         }
 
         impl Value for $name {
-            fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<$name> {
+            fn read(value: &Spanned<DeValue<'_>>, place: &KeyPlace<'_>) -> Option<$name> {
                 let Some(word) = value.get_ref().as_str() else {
                     return place.refuse_type(value, $wanted);
                 };
@@ -50,7 +50,7 @@ macro_rules! words {
         }
 
         impl Value for Option<$name> {
-            fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Option<$name>> {
+            fn read(value: &Spanned<DeValue<'_>>, place: &KeyPlace<'_>) -> Option<Option<$name>> {
                 $name::read(value, place).map(Some)
             }
 

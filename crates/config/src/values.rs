@@ -8,7 +8,7 @@ use tcpilot_core::Prefix;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::settings::{Place, Value, kind};
+use super::settings::{KeyPlace, Value, kind};
 use super::{SeparateByInterface, SeparateByNamespace};
 
 /// The kernel's name of a congestion control: 1 to 15 of `a`-`z`, `A`-`Z`, `0`-`9`, `_`, `-`.
@@ -162,7 +162,7 @@ impl HoldOut {
 /// Reads one of a few words.
 fn read_word<T: Copy>(
     value: &Spanned<DeValue<'_>>,
-    place: &Place<'_>,
+    place: &KeyPlace<'_>,
     known: &[T],
     word: impl Fn(T) -> &'static str,
 ) -> Option<T> {
@@ -190,7 +190,7 @@ fn quoted(text: &str) -> Option<String> {
 macro_rules! whole_number {
     ($($type:ty),*) => { $(
         impl Value for $type {
-            fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<$type> {
+            fn read(value: &Spanned<DeValue<'_>>, place: &KeyPlace<'_>) -> Option<$type> {
                 let (low, high) = match &place.range {
                     Some(range) => (*range.start(), *range.end()),
                     None => (0, <$type>::MAX.into()),
@@ -214,7 +214,7 @@ macro_rules! whole_number {
 whole_number!(u8, u32, u64);
 
 impl Value for bool {
-    fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<bool> {
+    fn read(value: &Spanned<DeValue<'_>>, place: &KeyPlace<'_>) -> Option<bool> {
         value
             .get_ref()
             .as_bool()
@@ -227,7 +227,7 @@ impl Value for bool {
 }
 
 impl Value for Option<bool> {
-    fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Option<bool>> {
+    fn read(value: &Spanned<DeValue<'_>>, place: &KeyPlace<'_>) -> Option<Option<bool>> {
         bool::read(value, place).map(Some)
     }
 
@@ -237,7 +237,7 @@ impl Value for Option<bool> {
 }
 
 impl Value for String {
-    fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<String> {
+    fn read(value: &Spanned<DeValue<'_>>, place: &KeyPlace<'_>) -> Option<String> {
         let text = value.get_ref().as_str().map(str::to_owned);
         text.or_else(|| place.refuse_type(value, "a string"))
     }
@@ -251,7 +251,7 @@ macro_rules! or_none {
     ($($type:ty),*) => { $(
         /// A key that may be missing.
         impl Value for Option<$type> {
-            fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Option<$type>> {
+            fn read(value: &Spanned<DeValue<'_>>, place: &KeyPlace<'_>) -> Option<Option<$type>> {
                 <$type>::read(value, place).map(Some)
             }
 
@@ -264,7 +264,7 @@ macro_rules! or_none {
 or_none!(u8, u32, SeparateByNamespace, SeparateByInterface);
 
 impl Value for Algorithm {
-    fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Algorithm> {
+    fn read(value: &Spanned<DeValue<'_>>, place: &KeyPlace<'_>) -> Option<Algorithm> {
         let Some(name) = value.get_ref().as_str() else {
             return place.refuse_type(value, "a congestion control's name");
         };
@@ -281,7 +281,7 @@ impl Value for Algorithm {
 
 /// An algorithm, or "" for none.
 impl Value for Option<Algorithm> {
-    fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Option<Algorithm>> {
+    fn read(value: &Spanned<DeValue<'_>>, place: &KeyPlace<'_>) -> Option<Option<Algorithm>> {
         match value.get_ref().as_str() {
             Some("") => Some(None),
             _ => Algorithm::read(value, place).map(Some),
@@ -294,7 +294,7 @@ impl Value for Option<Algorithm> {
 }
 
 impl Value for LearnerKind {
-    fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<LearnerKind> {
+    fn read(value: &Spanned<DeValue<'_>>, place: &KeyPlace<'_>) -> Option<LearnerKind> {
         let all = || {
             LearnerKind::names()
                 .map(|name| format!("{name:?}"))
@@ -318,7 +318,7 @@ impl Value for LearnerKind {
 macro_rules! words {
     ($($type:ty),*) => { $(
         impl Value for $type {
-            fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<$type> {
+            fn read(value: &Spanned<DeValue<'_>>, place: &KeyPlace<'_>) -> Option<$type> {
                 read_word(value, place, &<$type>::ALL, <$type>::word)
             }
 
@@ -331,7 +331,7 @@ macro_rules! words {
 words!(HoldOut, SeparateByNamespace, SeparateByInterface);
 
 impl Value for Prefix {
-    fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Prefix> {
+    fn read(value: &Spanned<DeValue<'_>>, place: &KeyPlace<'_>) -> Option<Prefix> {
         let Some(text) = value.get_ref().as_str() else {
             return place.refuse_type(value, "a prefix such as \"10.1.0.0/16\"");
         };
@@ -347,7 +347,7 @@ impl Value for Prefix {
 }
 
 impl Value for Ports {
-    fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Ports> {
+    fn read(value: &Spanned<DeValue<'_>>, place: &KeyPlace<'_>) -> Option<Ports> {
         let refuse = |written: &str| {
             let wanted = "a port from 1 to 65535 or a range such as \"8000-8100\"";
             place.refuse(value, &format!("cannot be {written}: write {wanted}"))
@@ -373,7 +373,7 @@ impl Value for Ports {
 }
 
 impl Value for CgroupPath {
-    fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<CgroupPath> {
+    fn read(value: &Spanned<DeValue<'_>>, place: &KeyPlace<'_>) -> Option<CgroupPath> {
         let Some(text) = value.get_ref().as_str() else {
             return place.refuse_type(value, "a cgroup's path");
         };
@@ -395,7 +395,7 @@ impl Value for CgroupPath {
 }
 
 impl Value for Namespace {
-    fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Namespace> {
+    fn read(value: &Spanned<DeValue<'_>>, place: &KeyPlace<'_>) -> Option<Namespace> {
         let refuse = |written: &str| {
             let wanted = "a name under /run/netns, \"host\" or an inode number";
             place.refuse(value, &format!("cannot be {written}: write {wanted}"))
@@ -424,7 +424,7 @@ impl Value for Namespace {
 }
 
 impl<T: Value + PartialEq> Value for Vec<T> {
-    fn read(value: &Spanned<DeValue<'_>>, place: &Place<'_>) -> Option<Vec<T>> {
+    fn read(value: &Spanned<DeValue<'_>>, place: &KeyPlace<'_>) -> Option<Vec<T>> {
         let DeValue::Array(entries) = value.get_ref() else {
             return place.refuse_type(value, "a list");
         };
@@ -439,7 +439,7 @@ impl<T: Value + PartialEq> Value for Vec<T> {
                 ),
             );
         }
-        let entry_place = Place {
+        let entry_place = KeyPlace {
             source: place.source,
             name: format!("an entry of {}", place.name),
             range: None,

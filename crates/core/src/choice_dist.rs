@@ -57,7 +57,7 @@ pub use c::{
 
 /// The parts of a choice distribution's key besides its level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct DistPlace {
     /// The peer's address, as in a record.
     pub remote: [u32; 4],
     /// See [`domain`]; a record has it.
@@ -68,7 +68,7 @@ pub struct Place {
     pub policy: u8,
 }
 
-impl Place {
+impl DistPlace {
     fn key(&self) -> tp_node_key {
         tp_node_key {
             prefix: self.remote,
@@ -82,19 +82,19 @@ impl Place {
 
 /// The key of the node at this level (`enum tp_level`) above a place. The prefixes are those of
 /// `tcpilot_learner::Lineage`.
-pub fn node_key(level: u32, place: &Place) -> tp_node_key {
+pub fn node_key(level: u32, place: &DistPlace) -> tp_node_key {
     let mut key = tp_node_key::default();
     c::native_node_key_at(&place.key(), level, &mut key);
     key
 }
 
 /// `tp_assignment_tag`: the hash of a path without its class, as in the start of an open connection.
-pub fn assignment_tag(secrets: &Secrets, place: &Place) -> u32 {
+pub fn assignment_tag(secrets: &Secrets, place: &DistPlace) -> u32 {
     c::native_assignment_tag(&secrets[0], &place.key())
 }
 
 /// `tp_costs_key`: the key of the costs that epsilon-greedy has for a place.
-pub fn costs_key(place: &Place) -> tp_node_key {
+pub fn costs_key(place: &DistPlace) -> tp_node_key {
     let of = tp_node_key {
         prefix: place.remote,
         domain: place.domain,

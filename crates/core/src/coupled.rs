@@ -1,5 +1,5 @@
 //! The coupled multipath algorithms as a program outside the kernel runs them: one [`Coupling`] for a
-//! connection, one [`Path`] for each of its paths.
+//! connection, one [`CoupledPath`] for each of its paths.
 //!
 //! The arithmetic is `bpf/cc/{lia,olia,balia}.h`, the text that MPTCP's subflows run in the kernel. This
 //! file takes the place of `bpf/cc/lib/mptcp.h`: it finds the other paths of the connection, and says when
@@ -81,7 +81,7 @@ enum Private {
 
 /// The window of one path. Dropping it frees its place in the connection.
 #[derive(Debug)]
-pub struct Path {
+pub struct CoupledPath {
     coupling: Arc<Coupling>,
     id: u64,
     /// Its place; [`PLACES`] and above: it has none, and is coupled but not counted.
@@ -91,7 +91,7 @@ pub struct Path {
     before_loss: Option<tp_cwnd>,
 }
 
-impl Path {
+impl CoupledPath {
     /// A path that starts with this window, in slow start.
     #[must_use]
     pub fn join(coupling: &Arc<Coupling>, packets: u32) -> Self {
@@ -228,7 +228,7 @@ impl Path {
     }
 }
 
-impl Drop for Path {
+impl Drop for CoupledPath {
     fn drop(&mut self) {
         let mut shared = self.coupling.lock();
         let entry = shared.table.sub.get_mut(self.place);

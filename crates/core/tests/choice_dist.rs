@@ -14,9 +14,9 @@ use tcpilot_abi::{
     TP_SEPARATE_PRIVATE, tp_assignment, tp_choice_dist, tp_choice_dist_bucket, tp_node_key,
 };
 use tcpilot_core::choice_dist::{
-    Entries, Place, Secrets, arm_at, assignment_bucket, assignment_holds, assignment_tag, class,
-    default_probability, domain, draw_of, find_choice_dist, log2, node_key, probability, random,
-    tag, unwrap_nat64, words,
+    DistPlace, Entries, Secrets, arm_at, assignment_bucket, assignment_holds, assignment_tag,
+    class, default_probability, domain, draw_of, find_choice_dist, log2, node_key, probability,
+    random, tag, unwrap_nat64, words,
 };
 use tcpilot_learner::{
     draw::ChoiceDist,
@@ -67,9 +67,9 @@ fn classes() -> impl Strategy<Value = Class> {
     )
 }
 
-fn places() -> impl Strategy<Value = Place> {
+fn places() -> impl Strategy<Value = DistPlace> {
     (any::<[u32; 4]>(), any::<u32>(), any::<u16>(), 0u8..16).prop_map(
-        |(remote, domain, class, policy)| Place {
+        |(remote, domain, class, policy)| DistPlace {
             remote,
             domain,
             class,
@@ -95,7 +95,7 @@ proptest! {
         peer in peers(), of in classes(), domain in any::<u32>(), policy in 0u8..16,
     ) {
         let lineage = Lineage::of(peer, of, domain);
-        let place = Place { remote: address(peer), domain, class: of.bits(), policy };
+        let place = DistPlace { remote: address(peer), domain, class: of.bits(), policy };
         for (level, node) in [
             (TP_LEVEL_PATH, lineage.path),
             (TP_LEVEL_GROUP, lineage.group),
@@ -119,10 +119,10 @@ proptest! {
     fn assignment_tags_ignore_the_class(
         peer in peers(), secrets in secrets(), place in places(), class in any::<u16>(),
     ) {
-        let place = Place { remote: address(peer), ..place };
-        let key = node_key(TP_LEVEL_PATH, &Place { class: 0, ..place });
+        let place = DistPlace { remote: address(peer), ..place };
+        let key = node_key(TP_LEVEL_PATH, &DistPlace { class: 0, ..place });
         prop_assert_eq!(assignment_tag(&secrets, &place), tag(&secrets, &key) as u32 | 1);
-        prop_assert_eq!(assignment_tag(&secrets, &place), assignment_tag(&secrets, &Place { class, ..place }));
+        prop_assert_eq!(assignment_tag(&secrets, &place), assignment_tag(&secrets, &DistPlace { class, ..place }));
     }
 
     #[test]

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use tcpilot_core::coupled::{Coupling, Law, Path};
+use tcpilot_core::coupled::{CoupledPath, Coupling, Law};
 
 const LAWS: [Law; 3] = [Law::Lia, Law::Olia, Law::Balia];
 
 /// A connection in congestion avoidance, on paths with these windows and RTTs.
 struct Connection {
     coupling: Arc<Coupling>,
-    paths: Vec<(Path, u32)>,
+    paths: Vec<(CoupledPath, u32)>,
     now_us: u64,
 }
 
@@ -18,7 +18,7 @@ impl Connection {
         let coupling = Coupling::new(law);
         let join = |&(packets, rtt_us): &(u32, u32)| {
             // A loss at twice the window leaves it in congestion avoidance.
-            let mut path = Path::join(&coupling, 2 * packets);
+            let mut path = CoupledPath::join(&coupling, 2 * packets);
             path.lose();
             assert_eq!((path.packets(), path.ssthresh()), (packets, Some(packets)));
             (path, rtt_us)
@@ -156,7 +156,10 @@ fn connections_are_not_coupled_with_each_other() {
 fn slow_start_is_per_path_needs_full_window() {
     for law in LAWS {
         let coupling = Coupling::new(law);
-        let (mut one, mut idle) = (Path::join(&coupling, 10), Path::join(&coupling, 10));
+        let (mut one, mut idle) = (
+            CoupledPath::join(&coupling, 10),
+            CoupledPath::join(&coupling, 10),
+        );
         for n in 0..10 {
             one.acknowledge(1_000 * n, 40_000, 1, true);
             idle.acknowledge(1_000 * n, 40_000, 1, false);
@@ -169,7 +172,7 @@ fn slow_start_is_per_path_needs_full_window() {
 #[test]
 fn a_loss_that_was_none_is_undone() {
     for law in LAWS {
-        let mut path = Path::join(&Coupling::new(law), 40);
+        let mut path = CoupledPath::join(&Coupling::new(law), 40);
         path.lose();
         assert_eq!((path.packets(), path.ssthresh()), (20, Some(20)));
         path.undo();
@@ -184,7 +187,10 @@ fn a_loss_that_was_none_is_undone() {
 #[test]
 fn balia_takes_more_from_the_smaller_path() {
     let coupling = Coupling::new(Law::Balia);
-    let (mut small, mut large) = (Path::join(&coupling, 20), Path::join(&coupling, 40));
+    let (mut small, mut large) = (
+        CoupledPath::join(&coupling, 20),
+        CoupledPath::join(&coupling, 40),
+    );
     small.acknowledge(1_000, 40_000, 1, false);
     large.acknowledge(1_000, 40_000, 1, false);
     small.lose();
@@ -198,7 +204,7 @@ fn balia_takes_more_from_the_smaller_path() {
 #[test]
 fn ninth_path_is_coupled_but_not_counted() {
     let coupling = Coupling::new(Law::Lia);
-    let mut paths: Vec<_> = (0..9).map(|_| Path::join(&coupling, 40)).collect();
+    let mut paths: Vec<_> = (0..9).map(|_| CoupledPath::join(&coupling, 40)).collect();
     for path in &mut paths {
         path.lose();
         path.acknowledge(1_000_000, 40_000, 0, false);

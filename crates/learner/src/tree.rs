@@ -78,7 +78,7 @@ pub struct Tree<const C: usize> {
     begun: bool,
     pub(crate) nodes: Vec<Node>,
     known: store::Knowledge,
-    pub(crate) paths: Vec<store::Path>,
+    pub(crate) paths: Vec<store::PathFields>,
     /// The paths' evidence, aged up to their times, packed.
     evidence: Vec<f32>,
     free: Vec<u32>,
@@ -171,7 +171,8 @@ impl<const C: usize> Tree<C> {
 
     /// All paths.
     pub(crate) fn live_paths(&self) -> impl Iterator<Item = PathId> + '_ {
-        let live = |(id, path): (usize, &store::Path)| path.live().then_some(PathId(id as u32));
+        let live =
+            |(id, path): (usize, &store::PathFields)| path.live().then_some(PathId(id as u32));
         self.paths.iter().enumerate().filter_map(live)
     }
 

@@ -76,14 +76,14 @@ pub struct ClassStats {
 
 /// `struct tcmsg`.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct TcMessage {
     ifindex: u32,
     handle: u32,
     parent: u32,
     info: u32,
 }
 
-impl Place {
+impl TcMessage {
     fn bytes(self, ifindex: u32) -> [u8; TCMSG_BYTES] {
         let mut bytes = [0; TCMSG_BYTES]; // the first word: the family, and padding
         let words = [ifindex, self.handle, self.parent, self.info];
@@ -93,8 +93,8 @@ impl Place {
         bytes
     }
 
-    fn read(body: &[u8]) -> Option<Place> {
-        Some(Place {
+    fn read(body: &[u8]) -> Option<TcMessage> {
+        Some(TcMessage {
             ifindex: u32_at(body, 4)?,
             handle: u32_at(body, 8)?,
             parent: u32_at(body, 12)?,
@@ -104,7 +104,7 @@ impl Place {
 }
 
 /// One answer: its place, and its attributes.
-type Answer = (Place, Vec<u8>);
+type Answer = (TcMessage, Vec<u8>);
 
 /// Traffic control of one device, in the namespace in which this was made.
 #[derive(Debug)]
@@ -124,7 +124,13 @@ impl Device {
     }
 
     /// Asks about this device, and returns the messages about it.
-    fn ask(&self, kind: u16, flags: i32, place: Place, attrs: &[u8]) -> io::Result<Vec<Answer>> {
+    fn ask(
+        &self,
+        kind: u16,
+        flags: i32,
+        place: TcMessage,
+        attrs: &[u8],
+    ) -> io::Result<Vec<Answer>> {
         let question = Question {
             kind,
             flags,
@@ -135,23 +141,23 @@ impl Device {
         self.socket.ask(&question, |body| {
             let attrs = body.get(TCMSG_BYTES..).unwrap_or_default();
             // The kernel dumps the qdiscs of all devices.
-            if let Some(place) = Place::read(body).filter(|at| at.ifindex == self.ifindex) {
+            if let Some(place) = TcMessage::read(body).filter(|at| at.ifindex == self.ifindex) {
                 found.push((place, attrs.to_vec()));
             }
         })?;
         Ok(found)
     }
 
-    fn tell(&self, kind: u16, flags: i32, place: Place, attrs: &Attributes) -> io::Result<()> {
+    fn tell(&self, kind: u16, flags: i32, place: TcMessage, attrs: &Attributes) -> io::Result<()> {
         self.ask(kind, flags | NLM_F_ACK, place, attrs.bytes())
             .map(drop)
     }
 
-    fn at(parent: u32, handle: u32) -> Place {
-        Place {
+    fn at(parent: u32, handle: u32) -> TcMessage {
+        TcMessage {
             parent,
             handle,
-            ..Place::default()
+            ..TcMessage::default()
         }
     }
 
@@ -160,7 +166,7 @@ impl Device {
     /// # Errors
     /// The kernel's.
     pub fn qdiscs(&self) -> io::Result<Vec<Qdisc>> {
-        let answers = self.ask(RTM_GETQDISC, NLM_F_DUMP, Place::default(), &[])?;
+        let answers = self.ask(RTM_GETQDISC, NLM_F_DUMP, TcMessage::default(), &[])?;
         let read = |(place, attrs): &Answer| Qdisc {
             kind: attribute(attrs, TCA_KIND).map(text).unwrap_or_default(),
             handle: place.handle,
@@ -175,7 +181,7 @@ impl Device {
     /// # Errors
     /// The kernel's.
     pub fn qdisc_stats(&self, handle: u32) -> io::Result<Option<(String, Stats)>> {
-        let answers = self.ask(RTM_GETQDISC, NLM_F_DUMP, Place::default(), &[])?;
+        let answers = self.ask(RTM_GETQDISC, NLM_F_DUMP, TcMessage::default(), &[])?;
         let wanted = |(place, attrs): &Answer| {
             let kind = text(attribute(attrs, TCA_KIND)?);
             (place.handle == handle).then_some((kind, stats(attrs)?))
@@ -188,7 +194,7 @@ impl Device {
     /// # Errors
     /// The kernel's.
     pub fn root_stats(&self) -> io::Result<Option<(String, u32, Stats)>> {
-        let answers = self.ask(RTM_GETQDISC, NLM_F_DUMP, Place::default(), &[])?;
+        let answers = self.ask(RTM_GETQDISC, NLM_F_DUMP, TcMessage::default(), &[])?;
         let wanted = |(place, attrs): &Answer| {
             let kind = text(attribute(attrs, TCA_KIND)?);
             (place.parent == ROOT).then_some((kind, place.handle, stats(attrs)?))
@@ -237,7 +243,7 @@ impl Device {
     /// # Errors
     /// The kernel's.
     pub fn class_stats(&self) -> io::Result<Vec<ClassStats>> {
-        let answers = self.ask(RTM_GETTCLASS, NLM_F_DUMP, Place::default(), &[])?;
+        let answers = self.ask(RTM_GETTCLASS, NLM_F_DUMP, TcMessage::default(), &[])?;
         Ok(answers.iter().filter_map(class_stats).collect())
     }
 }

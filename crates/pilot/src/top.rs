@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tcpilot_show::{
-    browse::{Browser, Next},
+    browse::{Browser, KeyEffect},
     failure::{Failure, Kind},
     live::Screen,
 };
@@ -41,13 +41,13 @@ pub fn top(args: &TopArgs) -> Result<(), Failure> {
         let left = view.due.saturating_duration_since(Instant::now());
         let next = match screen.press_within(left)? {
             Some(press) => browser.press(press),
-            None if Instant::now() >= view.due => Next::Ask,
-            None => Next::Draw,
+            None if Instant::now() >= view.due => KeyEffect::Ask,
+            None => KeyEffect::Draw,
         };
         match next {
-            Next::Draw => {}
-            Next::Ask => view = ask(args, &browser)?,
-            Next::Quit => return Ok(()),
+            KeyEffect::Draw => {}
+            KeyEffect::Ask => view = ask(args, &browser)?,
+            KeyEffect::Quit => return Ok(()),
         }
     }
 }

@@ -44,7 +44,7 @@ pub struct Size {
 
 /// The step that follows a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum KeyEffect {
     /// Draw.
     Draw,
     /// Other rows may be wanted.
@@ -115,9 +115,9 @@ impl<L: Listed> Browser<L> {
     }
 
     /// Takes a key.
-    pub fn press(&mut self, press: Press) -> Next {
+    pub fn press(&mut self, press: Press) -> KeyEffect {
         if press == Press::Quit {
-            return Next::Quit;
+            return KeyEffect::Quit;
         }
         self.problem = None;
         match self.input.take() {
@@ -126,9 +126,9 @@ impl<L: Listed> Browser<L> {
         }
     }
 
-    fn type_in(&mut self, field: Field, mut text: String, press: Press) -> Next {
+    fn type_in(&mut self, field: Field, mut text: String, press: Press) -> KeyEffect {
         match press {
-            Press::Escape => return Next::Draw,
+            Press::Escape => return KeyEffect::Draw,
             Press::Enter => return self.enter(field, &text),
             Press::Letter(letter) => text.push(letter),
             Press::Backspace => {
@@ -137,13 +137,13 @@ impl<L: Listed> Browser<L> {
             _ => {}
         }
         self.input = Some((field, text));
-        Next::Draw
+        KeyEffect::Draw
     }
 
-    fn command(&mut self, press: Press) -> Next {
+    fn command(&mut self, press: Press) -> KeyEffect {
         let page = self.room.max(1);
         match press {
-            Press::Letter('q') | Press::Escape | Press::Quit => return Next::Quit,
+            Press::Letter('q') | Press::Escape | Press::Quit => return KeyEffect::Quit,
             Press::Letter('/') => self.open(Field::Filter),
             Press::Letter('s') => self.open(Field::Sort),
             Press::Letter('c') => self.open(Field::Columns),
@@ -154,7 +154,7 @@ impl<L: Listed> Browser<L> {
             }
             Press::Letter('p') if L::HAS_PROCESSES => {
                 self.processes = !self.processes;
-                return Next::Ask;
+                return KeyEffect::Ask;
             }
             Press::Up | Press::Letter('k') => self.above = self.above.saturating_sub(1),
             Press::Down | Press::Letter('j') => self.above += 1,
@@ -164,7 +164,7 @@ impl<L: Listed> Browser<L> {
             Press::End => self.above = usize::MAX - page,
             Press::Letter(_) | Press::Backspace | Press::Enter => {}
         }
-        Next::Draw
+        KeyEffect::Draw
     }
 
     /// Opens an input with the query in force, for the user to change.
@@ -177,7 +177,7 @@ impl<L: Listed> Browser<L> {
         self.input = Some((field, text));
     }
 
-    fn enter(&mut self, field: Field, text: &str) -> Next {
+    fn enter(&mut self, field: Field, text: &str) -> KeyEffect {
         let split = |by: &str| -> Vec<String> {
             let parts = text.split(by).map(|part| part.trim().to_owned());
             parts.filter(|part| !part.is_empty()).collect()
@@ -191,16 +191,16 @@ impl<L: Listed> Browser<L> {
         self.set_query(query)
     }
 
-    fn set_query(&mut self, query: ListQuery) -> Next {
+    fn set_query(&mut self, query: ListQuery) -> KeyEffect {
         match Selection::new(&query) {
             Ok(selection) => {
                 (self.query, self.selection) = (query, selection);
                 self.above = 0;
-                Next::Ask
+                KeyEffect::Ask
             }
             Err(failure) => {
                 self.problem = Some(failure.to_string());
-                Next::Draw
+                KeyEffect::Draw
             }
         }
     }
@@ -311,7 +311,7 @@ mod tests {
             });
         }
 
-        fn clear_and_type(&mut self, key: char, text: &str) -> Next {
+        fn clear_and_type(&mut self, key: char, text: &str) -> KeyEffect {
             self.browser.press(Press::Letter(key));
             for _ in 0..50 {
                 self.browser.press(Press::Backspace);
@@ -340,7 +340,7 @@ mod tests {
             (Press::Home, "0"),
             (Press::Up, "0"),
         ] {
-            assert_eq!(screen.browser.press(press), Next::Draw);
+            assert_eq!(screen.browser.press(press), KeyEffect::Draw);
             assert_eq!(screen.body()[0], first, "{press:?}");
             assert_eq!(screen.body().len(), 3);
         }
@@ -359,15 +359,18 @@ mod tests {
             screen.lines()
         );
         assert_eq!(screen.body().len(), 3, "not before Enter");
-        assert_eq!(screen.browser.press(Press::Enter), Next::Ask);
+        assert_eq!(screen.browser.press(Press::Enter), KeyEffect::Ask);
         assert_eq!(screen.body(), ["8", "9"]);
-        assert_eq!(screen.clear_and_type('/', "number>7 & number<9"), Next::Ask);
+        assert_eq!(
+            screen.clear_and_type('/', "number>7 & number<9"),
+            KeyEffect::Ask
+        );
         assert_eq!(screen.body(), ["8"]);
         screen.browser.press(Press::Letter('/'));
         screen.type_in("garbage");
         assert_eq!(
             screen.browser.press(Press::Escape),
-            Next::Draw,
+            KeyEffect::Draw,
             "it leaves the input alone"
         );
         assert_eq!(screen.body(), ["8"]);
@@ -380,7 +383,7 @@ mod tests {
         let mut screen = Screen::new(10);
         screen.clear_and_type('s', "-number");
         assert_eq!(screen.body(), ["9", "8", "7"]);
-        assert_eq!(screen.browser.press(Press::Letter('r')), Next::Ask);
+        assert_eq!(screen.browser.press(Press::Letter('r')), KeyEffect::Ask);
         assert_eq!(screen.body(), ["0", "1", "2"]);
     }
 
@@ -388,7 +391,7 @@ mod tests {
     fn a_mistake_is_told_and_leaves_all_as_it_was() {
         let mut screen = Screen::new(10);
         screen.clear_and_type('s', "-number");
-        assert_eq!(screen.clear_and_type('s', "colour"), Next::Draw);
+        assert_eq!(screen.clear_and_type('s', "colour"), KeyEffect::Draw);
         let told = &screen.lines()[7];
         assert_eq!(told, "there is no column `colour`; there are number");
         assert_eq!(screen.body(), ["9", "8", "7"]);
@@ -402,12 +405,12 @@ mod tests {
     #[test]
     fn it_is_left_by_q_and_escape_and_within_an_input_by_control_c_only() {
         for press in [Press::Letter('q'), Press::Escape, Press::Quit] {
-            assert_eq!(Screen::new(1).browser.press(press), Next::Quit);
+            assert_eq!(Screen::new(1).browser.press(press), KeyEffect::Quit);
         }
         let mut screen = Screen::new(1);
         screen.browser.press(Press::Letter('/'));
-        assert_eq!(screen.browser.press(Press::Letter('q')), Next::Draw);
-        assert_eq!(screen.browser.press(Press::Quit), Next::Quit);
+        assert_eq!(screen.browser.press(Press::Letter('q')), KeyEffect::Draw);
+        assert_eq!(screen.browser.press(Press::Quit), KeyEffect::Quit);
     }
 
     #[test]

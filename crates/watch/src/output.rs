@@ -7,7 +7,7 @@ use std::{
 };
 
 use tcpilot_show::{
-    browse::{Browser, Next, Press, Size},
+    browse::{Browser, KeyEffect, Press, Size},
     failure::Failure,
     live::Screen,
     select::Selection,
@@ -38,7 +38,7 @@ enum List {
 }
 
 impl List {
-    fn press(&mut self, press: Press) -> Next {
+    fn press(&mut self, press: Press) -> KeyEffect {
         match self {
             List::Flows(browser) => browser.press(press),
             List::Census(browser) => browser.press(press),
@@ -131,7 +131,7 @@ impl Output {
         loop {
             let left = end.saturating_duration_since(Instant::now());
             if let Some(press) = screen.press_within(left)? {
-                if self.list.press(press) == Next::Quit {
+                if self.list.press(press) == KeyEffect::Quit {
                     return Ok(true);
                 }
                 draw(screen, &mut self.list, snapshot)?;

@@ -23,7 +23,7 @@ use serde::Serialize;
 use expect::{Expect, Metric};
 use learners::lasts_s as learners_lasts_s;
 use score::Score;
-use verdict::{Verdict, judge};
+use verdict::{BoundCheck, judge};
 use world::World;
 
 /// Compare learners in simulated worlds.
@@ -75,7 +75,7 @@ struct Report {
     kinds: Vec<String>,
     seeds: Vec<u64>,
     learners: Vec<Runs>,
-    verdicts: Vec<Verdict>,
+    verdicts: Vec<BoundCheck>,
 }
 
 fn report(file: &std::path::Path, arguments: &Arguments) -> Result<Report> {

@@ -17,7 +17,7 @@ pub struct Face {
 }
 
 /// A path.
-pub struct Path {
+pub struct ScenePath {
     faces: [Face; 2],
     pub group: usize,
     pub baseline: f64,
@@ -53,10 +53,10 @@ pub struct Arrival {
 pub struct Scene<'a> {
     pub world: &'a World,
     pub seed: u64,
-    pub paths: Vec<Path>,
+    pub paths: Vec<ScenePath>,
 }
 
-impl Path {
+impl ScenePath {
     /// The face of its connection of this number.
     pub fn face(&self, number: usize) -> Face {
         self.faces[number % 2]
@@ -151,7 +151,7 @@ impl<'a> Scene<'a> {
         });
         let noise = &world.noise;
         let walk = |sd: f64, what: u64| Walk::new(sd, Random::of(&[self.seed, 2, number, what]));
-        self.paths.push(Path {
+        self.paths.push(ScenePath {
             faces: [first, other],
             group: at[0] * world.tree.groups_per_site + at[1],
             baseline: world.tree.baseline_sd * random.normal(),
@@ -238,7 +238,7 @@ impl<'a> Scene<'a> {
     }
 
     /// The arm that gives `arm` its effects at this time.
-    fn role(&self, path: &Path, arm: usize, now_s: f64) -> usize {
+    fn role(&self, path: &ScenePath, arm: usize, now_s: f64) -> usize {
         let arms = self.world.arms.len();
         let turns = self
             .world

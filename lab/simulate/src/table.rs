@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::expect::{Metric, Over};
 use crate::score::{Cell, Score};
-use crate::verdict::Verdict;
+use crate::verdict::BoundCheck;
 use crate::{Report, Runs};
 
 /// Mean over the seeds, and the worst of them.
@@ -41,7 +41,7 @@ fn row(runs: &Runs, kinds: usize) -> String {
     line
 }
 
-fn bound(verdict: &Verdict) -> String {
+fn bound(verdict: &BoundCheck) -> String {
     let scale = |x: f64| match verdict.metric {
         Metric::Regained => format!("{x:.0} connections"),
         Metric::Regret | Metric::LastRegret | Metric::WorstRegret => format!("{x:.3} nats"),

@@ -11,7 +11,7 @@ const NEARLY_BEST: f64 = 0.0513;
 
 /// A bound, and the measured value.
 #[derive(Clone, Debug, Serialize)]
-pub struct Verdict {
+pub struct BoundCheck {
     pub learner: String,
     pub metric: Metric,
     pub kinds: Vec<String>,
@@ -84,7 +84,7 @@ pub fn measure(metric: Metric, kinds: &[usize], score: &Score, without: Option<&
 }
 
 /// Judges one bound over the seeds' runs of its learner.
-pub fn judge(world: &World, expect: &Expect, runs: &[(Score, Option<Score>)]) -> Verdict {
+pub fn judge(world: &World, expect: &Expect, runs: &[(Score, Option<Score>)]) -> BoundCheck {
     let wanted = |name: &String| expect.kinds.is_empty() || expect.kinds.contains(name);
     let kinds: Vec<usize> = (0..world.kind.len())
         .filter(|k| wanted(&world.kind[*k].name))
@@ -105,7 +105,7 @@ pub fn judge(world: &World, expect: &Expect, runs: &[(Score, Option<Score>)]) ->
     };
     let holds =
         expect.min.is_none_or(|min| value >= min) && expect.max.is_none_or(|max| value <= max);
-    Verdict {
+    BoundCheck {
         learner: expect.learner.clone(),
         metric: expect.metric,
         kinds: expect.kinds.clone(),

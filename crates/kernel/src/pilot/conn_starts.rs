@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use tcpilot_abi::{from_bytes, tp_conn_start_bucket};
-use tcpilot_core::choice_dist::{Place, assignment_tag};
+use tcpilot_core::choice_dist::{DistPlace, assignment_tag};
 
 use super::choice_dists::NodeSecrets;
 use crate::{Error, object::map_error};
@@ -65,7 +65,7 @@ impl Live {
 
     /// The open connections of a path. The hash has 32 bits: of 100,000 paths of one class two may count each
     /// other's with a probability of one half.
-    pub fn of(&self, path: &Place) -> u32 {
+    pub fn of(&self, path: &DistPlace) -> u32 {
         let key = (assignment_tag(&self.secrets, path), path.class, path.policy);
         self.counts.get(&key).copied().unwrap_or(0)
     }

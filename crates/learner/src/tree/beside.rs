@@ -8,7 +8,7 @@
 //! for each group, site and class; only the global node hears it twice. The weight of a path in its group is
 //! bounded as ever.
 
-use super::store::Path;
+use super::store::PathFields;
 use super::{PathId, Tree};
 use crate::linalg::NotPositive;
 use crate::lineage::{Class, Key};
@@ -109,7 +109,7 @@ impl<const C: usize> Tree<C> {
     /// A client that is two paths changes as one, and is one witness.
     pub(crate) fn agree(&mut self, id: PathId) {
         if let Some((other, _)) = self.relative(id) {
-            let Path { sums, wild, .. } = self.paths[id.0 as usize];
+            let PathFields { sums, wild, .. } = self.paths[id.0 as usize];
             let other = &mut self.paths[other.0 as usize];
             (other.sums, other.wild) = (sums, wild);
         }

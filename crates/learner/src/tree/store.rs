@@ -38,7 +38,7 @@ impl Share {
 
 /// The fields of a path besides its evidence.
 #[derive(Clone, Debug)]
-pub(crate) struct Path {
+pub(crate) struct PathFields {
     /// The bits of its address below the group's prefix.
     host: [u32; 2],
     /// Its group, or [`NONE`] if the place is free.
@@ -155,7 +155,7 @@ pub(super) fn rounded<const C: usize>(known: &Information<C>) -> Information<C> 
     }
 }
 
-impl Path {
+impl PathFields {
     fn new(host: u64, group: u32) -> Self {
         Self {
             host: [host as u32, (host >> 32) as u32],
@@ -403,7 +403,7 @@ impl<const C: usize> Tree<C> {
         }
         let group = self.node(lineage, Level::Group, now_s);
         let below = lineage.path.prefix ^ lineage.group.prefix;
-        let mut path = Path::new((below >> (128 - lineage.path.len)) as u64, group);
+        let mut path = PathFields::new((below >> (128 - lineage.path.len)) as u64, group);
         let node = &mut self.nodes[group as usize];
         path.told_discount = node.discount as f32;
         path.doubt_seen = node.doubt;

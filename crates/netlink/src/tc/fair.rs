@@ -10,7 +10,7 @@ use libc::{
     RTM_NEWQDISC, RTM_NEWTCLASS, RTM_NEWTFILTER, TCA_KIND, TCA_OPTIONS,
 };
 
-use super::{Device, Place, Qdisc, ROOT};
+use super::{Device, Qdisc, ROOT, TcMessage};
 use crate::Attributes;
 
 /// Parent of filters at a clsact qdisc's ingress.
@@ -173,12 +173,12 @@ impl Device {
     }
 }
 
-fn filter_place(parent: u32, priority: u16) -> Place {
-    Place {
+fn filter_place(parent: u32, priority: u16) -> TcMessage {
+    TcMessage {
         parent,
         handle: 1,
         info: u32::from(priority) << 16 | u32::from((libc::ETH_P_ALL as u16).to_be()),
-        ..Place::default()
+        ..TcMessage::default()
     }
 }
 
@@ -190,11 +190,11 @@ mod tests {
     fn a_place_is_read_as_it_was_written() {
         let place = filter_place(CLSACT_INGRESS, 7);
         let body = place.bytes(3);
-        let read = Place::read(&body).unwrap();
+        let read = TcMessage::read(&body).unwrap();
         assert_eq!(
             (read.ifindex, read.parent, read.info),
             (3, CLSACT_INGRESS, place.info)
         );
-        assert!(Place::read(&body[..TCMSG_BYTES - 1]).is_none());
+        assert!(TcMessage::read(&body[..TCMSG_BYTES - 1]).is_none());
     }
 }

@@ -15,7 +15,7 @@ use tcpilot_netlink::device::name_of;
 
 use super::{
     Daemon, eligible,
-    learning::{LONGEST_TRIAL_S, Learning, Netns, Seen},
+    learning::{KnownPath, LONGEST_TRIAL_S, Learning, Netns},
     traffic::Traffic,
 };
 use crate::{
@@ -113,7 +113,7 @@ impl Daemon {
 
     /// The view of a path with the names of its namespace and interface. `names` keeps them, because each
     /// look-up takes a while.
-    fn named(&self, seen: Seen, names: &mut OriginNames) -> PathView {
+    fn named(&self, seen: KnownPath, names: &mut OriginNames) -> PathView {
         let netns = match seen.netns {
             None => ALL_NETNS.to_owned(),
             Some(netns) => names
@@ -283,7 +283,7 @@ impl Daemon {
                 true => learner.limits(),
                 false => Learning::hangs(),
             });
-        let unsaved = self.keeper.problem().map(str::to_owned);
+        let unsaved = self.state_file.problem().map(str::to_owned);
         let refused = self.upgrade.times.problems.iter();
         let refused = refused.map(|p| format!("not upgraded, all goes on as before: {p}"));
         let troubles = Trouble::ALL
@@ -351,7 +351,7 @@ impl Daemon {
                 .is_none_or(Learning::choice_dists_are_valid),
             choice_dists_expired: self.learning.as_ref().map_or(0, Learning::times_stale),
             resident_bytes: resident_bytes(),
-            state: self.keeper.path().display().to_string(),
+            state: self.state_file.path().display().to_string(),
             take_overs: self.upgrade.times.clone(),
         }
     }

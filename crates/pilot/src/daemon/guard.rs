@@ -34,7 +34,7 @@ const RENEWED: u64 = 2 * HALVED_AT as u64;
 
 /// The guard's verdict on one tuning of one path.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Verdict {
+pub enum TuningVerdict {
     /// Too few connections on one side.
     TooFew,
     /// The tuning does no harm.
@@ -57,7 +57,7 @@ pub enum Verdict {
 
 /// The pilot's counts of a path, as they are at a look.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Seen {
+pub struct CohortCounts {
     /// Connections of the path that were opened, ever.
     pub opened: u64,
     /// Connections with the tuning.
@@ -68,7 +68,7 @@ pub struct Seen {
 
 /// A tuning of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct TunedPath {
     /// The path's place in the table.
     pub slot: u32,
     /// The birth of the path, since another one may get the place.
@@ -79,7 +79,7 @@ pub struct Place {
 
 /// Compares connections with a tuning and those held out from it, look by look.
 #[derive(Debug, Default)]
-pub struct Guard(HashMap<Place, Watched>);
+pub struct Guard(HashMap<TunedPath, Watched>);
 
 /// The counts of a window.
 #[derive(Clone, Copy, Debug, Default)]
@@ -93,7 +93,7 @@ struct Cohort {
 /// A tuning that the guard compares.
 #[derive(Debug, Default)]
 struct Watched {
-    last: Option<Seen>,
+    last: Option<CohortCounts>,
     /// `opened` when counts were last taken.
     taken: u64,
     with: Cohort,
@@ -104,10 +104,10 @@ struct Watched {
 
 impl Guard {
     /// Takes in the counts of a tuning, and judges it.
-    pub fn look(&mut self, place: Place, seen: Seen) -> Verdict {
+    pub fn look(&mut self, place: TunedPath, seen: CohortCounts) -> TuningVerdict {
         // Most tunings of most paths never have both sides.
         if seen.with.connections == 0 || seen.without.connections == 0 {
-            return Verdict::TooFew;
+            return TuningVerdict::TooFew;
         }
         let watched = self.0.entry(place).or_default();
         watched.take(seen);
@@ -115,7 +115,7 @@ impl Guard {
     }
 
     /// A tuning was lowered or switched off: what was counted before does not speak about the next try.
-    pub fn begin_anew(&mut self, place: Place) {
+    pub fn begin_anew(&mut self, place: TunedPath) {
         if let Some(watched) = self.0.get_mut(&place) {
             watched.next_window();
         }
@@ -128,10 +128,10 @@ impl Guard {
     }
 }
 
-impl Seen {
+impl CohortCounts {
     /// What was counted since `before`; `None` if the pilot may have halved the counts meanwhile. Then the side
     /// that was full has fewer connections now, unless half as many as fill it came.
-    fn since(&self, before: &Seen) -> Option<[Cohort; 2]> {
+    fn since(&self, before: &CohortCounts) -> Option<[Cohort; 2]> {
         let opened = self.opened.saturating_sub(before.opened);
         if opened >= u64::from(HALVED_AT / 2) {
             return None;
@@ -174,7 +174,7 @@ impl Cohort {
 }
 
 impl Watched {
-    fn take(&mut self, seen: Seen) {
+    fn take(&mut self, seen: CohortCounts) {
         let more = self.last.and_then(|last| seen.since(&last));
         let renewed = self.last.is_none() || seen.opened.saturating_sub(self.taken) >= RENEWED;
         let all = || [&seen.with, &seen.without].map(Cohort::from);
@@ -194,10 +194,10 @@ impl Watched {
         (self.with, self.without) = Default::default();
     }
 
-    fn judge(&self) -> Verdict {
+    fn judge(&self) -> TuningVerdict {
         let (with, without) = (&self.with, &self.without);
         if with.connections.min(without.connections) < LEAST_CONNECTIONS {
-            return Verdict::TooFew;
+            return TuningVerdict::TooFew;
         }
         let window = f64::from(self.windows) + 1.0;
         let bounds = Sequence::new(2.0 * WRONG / (window * (window + 1.0)), BEST_AT);
@@ -211,7 +211,7 @@ impl Watched {
             ),
         );
         if loss.with > LOSS_FACTOR * loss.without && loss.differ(&bounds) {
-            return Verdict::Loss {
+            return TuningVerdict::Loss {
                 with: loss.with,
                 without: loss.without,
             };
@@ -221,12 +221,12 @@ impl Watched {
             (without.late, without.connections, without.connections),
         );
         if late.with > late.without + LATE_MARGIN && late.differ(&bounds) {
-            return Verdict::Late {
+            return TuningVerdict::Late {
                 with: late.with,
                 without: late.without,
             };
         }
-        Verdict::Keep
+        TuningVerdict::Keep
     }
 }
 

@@ -4,7 +4,7 @@ use tcpilot_random::Random;
 
 use super::*;
 
-const HERE: Place = Place {
+const HERE: TunedPath = TunedPath {
     slot: 1,
     born_ns: 10,
     tune: 0,
@@ -19,9 +19,9 @@ fn group(connections: u32, late: u32, lost_packets: u32) -> tp_cohort {
     }
 }
 
-fn judge(with: tp_cohort, without: tp_cohort) -> Verdict {
+fn judge(with: tp_cohort, without: tp_cohort) -> TuningVerdict {
     let opened = u64::from(with.connections + without.connections);
-    let seen = Seen {
+    let seen = CohortCounts {
         opened,
         with,
         without,
@@ -32,14 +32,17 @@ fn judge(with: tp_cohort, without: tp_cohort) -> Verdict {
 #[test]
 fn few_connections_say_nothing() {
     let bad = group(900, 900, 45_000);
-    assert_eq!(judge(bad, group(19, 0, 0)), Verdict::TooFew);
-    assert_eq!(judge(group(19, 19, 900), group(900, 0, 0)), Verdict::TooFew);
+    assert_eq!(judge(bad, group(19, 0, 0)), TuningVerdict::TooFew);
+    assert_eq!(
+        judge(group(19, 19, 900), group(900, 0, 0)),
+        TuningVerdict::TooFew
+    );
 }
 
 #[test]
 fn alike_is_kept() {
     let same = group(200, 20, 200);
-    assert_eq!(judge(same, group(20, 2, 20)), Verdict::Keep);
+    assert_eq!(judge(same, group(20, 2, 20)), TuningVerdict::Keep);
 }
 
 #[test]
@@ -47,7 +50,7 @@ fn more_loss_is_noticed() {
     let (with, without) = (0.3, 0.01);
     assert_eq!(
         judge(group(300, 0, 9000), group(100, 0, 100)),
-        Verdict::Loss { with, without }
+        TuningVerdict::Loss { with, without }
     );
 }
 
@@ -56,36 +59,39 @@ fn more_late_connections_are_noticed() {
     let (with, without) = (0.5, 0.1);
     assert_eq!(
         judge(group(300, 150, 0), group(100, 10, 0)),
-        Verdict::Late { with, without }
+        TuningVerdict::Late { with, without }
     );
     // As many as the behaviour test has.
     let (with, without) = (1.0, 0.0);
     assert_eq!(
         judge(group(24, 24, 0), group(24, 0, 0)),
-        Verdict::Late { with, without }
+        TuningVerdict::Late { with, without }
     );
 }
 
 #[test]
 fn a_difference_that_chance_explains_is_kept() {
-    assert_eq!(judge(group(100, 12, 0), group(20, 1, 0)), Verdict::Keep);
+    assert_eq!(
+        judge(group(100, 12, 0), group(20, 1, 0)),
+        TuningVerdict::Keep
+    );
 }
 
 #[test]
 fn a_new_try_is_judged_by_itself() {
     let mut guard = Guard::default();
-    let mut seen = Seen {
+    let mut seen = CohortCounts {
         opened: 400,
         with: group(300, 150, 0),
         without: group(100, 10, 0),
     };
-    assert!(matches!(guard.look(HERE, seen), Verdict::Late { .. }));
+    assert!(matches!(guard.look(HERE, seen), TuningVerdict::Late { .. }));
     guard.begin_anew(HERE);
-    assert_eq!(guard.look(HERE, seen), Verdict::TooFew);
+    assert_eq!(guard.look(HERE, seen), TuningVerdict::TooFew);
     seen.opened += 160;
     seen.with = group(400, 155, 0);
     seen.without = group(160, 13, 0);
-    assert_eq!(guard.look(HERE, seen), Verdict::Keep);
+    assert_eq!(guard.look(HERE, seen), TuningVerdict::Keep);
     guard.keep_known(&HashSet::from([(1, 11)]));
     assert!(guard.0.is_empty(), "another path has its place");
 }
@@ -102,7 +108,7 @@ struct Truth {
 }
 
 /// A connection ends, and the pilot counts it, as `count_group` in bpf/pilot/tune/end.h.
-fn end(seen: &mut Seen, truth: &Truth, random: &mut Random) {
+fn end(seen: &mut CohortCounts, truth: &Truth, random: &mut Random) {
     let held_out = usize::from(random.uniform() * truth.one_in < 1.0);
     if [&seen.with, &seen.without][held_out].connections >= HALVED_AT {
         for side in [&mut seen.with, &mut seen.without] {
@@ -128,13 +134,13 @@ fn end(seen: &mut Seen, truth: &Truth, random: &mut Random) {
 
 /// Connections until the guard finds harm within so many looks; `each` end between two of them.
 fn until_harm(truth: &Truth, seed: u64, looks: u64, each: u64) -> Option<u64> {
-    let (mut guard, mut seen) = (Guard::default(), Seen::default());
+    let (mut guard, mut seen) = (Guard::default(), CohortCounts::default());
     let mut random = Random(seed);
     (0..looks).find_map(|_| {
         (0..each).for_each(|_| end(&mut seen, truth, &mut random));
         match guard.look(HERE, seen) {
-            Verdict::TooFew | Verdict::Keep => None,
-            Verdict::Loss { .. } | Verdict::Late { .. } => Some(seen.opened),
+            TuningVerdict::TooFew | TuningVerdict::Keep => None,
+            TuningVerdict::Loss { .. } | TuningVerdict::Late { .. } => Some(seen.opened),
         }
     })
 }
@@ -195,11 +201,11 @@ fn harm_that_begins_late_is_found() {
         late: [0.6, 0.1],
         ..good
     };
-    let (mut guard, mut seen, mut random) = (Guard::default(), Seen::default(), Random(9));
+    let (mut guard, mut seen, mut random) = (Guard::default(), CohortCounts::default(), Random(9));
     let mut after = |truth: &Truth, connections: u64| {
         for number in 0..connections {
             end(&mut seen, truth, &mut random);
-            if number % 4 == 0 && matches!(guard.look(HERE, seen), Verdict::Late { .. }) {
+            if number % 4 == 0 && matches!(guard.look(HERE, seen), TuningVerdict::Late { .. }) {
                 return Some(number);
             }
         }

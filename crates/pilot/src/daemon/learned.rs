@@ -22,9 +22,9 @@ use tcpilot_kernel::host;
 
 use super::{
     Daemon,
-    keeper::Now,
     learning::{Greedy, Learning, Restored, policy_settings},
     manager,
+    state_file::Now,
 };
 use crate::{
     protocol::Reply,
@@ -51,10 +51,10 @@ impl Daemon {
             return;
         }
         let max_age_s = self.max_age_s();
-        if self.keeper.problem().is_some() {
+        if self.state_file.problem().is_some() {
             return; // there is no file to read
         }
-        let store = self.keeper.store();
+        let store = self.state_file.store();
         match store.and_then(|store| store.load(now_unix_s(), max_age_s)) {
             Ok(paths) => {
                 self.put(&paths);
@@ -115,7 +115,7 @@ impl Daemon {
     pub(super) fn begin_save(&mut self) -> Result<(), String> {
         self.netns.refresh();
         let now_ns = monotonic_ns();
-        let since_ns = match self.keeper.is_lost() {
+        let since_ns = match self.state_file.is_lost() {
             true => 0,
             false => self.saved_ns.saturating_sub(TICK_NS),
         };
@@ -130,7 +130,7 @@ impl Daemon {
     pub(super) fn go_on_saving(&mut self) -> Result<(), String> {
         match self.saving {
             // The parts so far are gone with their file.
-            Some(_) if self.keeper.is_lost() => self.begin_save(),
+            Some(_) if self.state_file.is_lost() => self.begin_save(),
             Some(begun_ns) => self.save_part(begun_ns, &[], false),
             None => Ok(()),
         }
@@ -143,7 +143,9 @@ impl Daemon {
         };
         let knowledge = self.knowledge(all);
         let has_more = knowledge.iter().any(|known| known.has_more);
-        let saved = self.keeper.save(paths, &knowledge, now, self.max_age_s());
+        let saved = self
+            .state_file
+            .save(paths, &knowledge, now, self.max_age_s());
         self.saving = (has_more && saved.is_ok()).then_some(begun_ns);
         match (&saved, &self.learning) {
             (Ok(()), _) if has_more => {}
@@ -179,7 +181,7 @@ impl Daemon {
         if let Err(error) = self.save() {
             return Reply::Error(error).write(out);
         }
-        let store = self.keeper.store().map_err(io::Error::other)?;
+        let store = self.state_file.store().map_err(io::Error::other)?;
         out.write_all(b"{\"ok\":")?;
         store.export_json(out).map_err(io::Error::other)?;
         out.write_all(b"}")
@@ -188,7 +190,7 @@ impl Daemon {
     /// `state import`: adds paths to the file and the map. It saves first, so other paths lose nothing.
     pub(super) fn import(&mut self, paths: &[StoredPath]) -> Result<usize, String> {
         self.save()?;
-        let store = self.keeper.store();
+        let store = self.state_file.store();
         store
             .and_then(|store| store.import(paths))
             .map_err(|e| e.to_string())?;
@@ -221,9 +223,9 @@ impl Daemon {
             .unwrap_or_default();
         let secrets = self.abi.assignment_secrets;
         let read = |store| Restored::read(all.clone(), store, secrets, now.as_secs_f64());
-        let stored = match self.keeper.problem() {
+        let stored = match self.state_file.problem() {
             Some(_) => read(None), // there is no file to read, which was said
-            None => self.keeper.store().and_then(|store| read(Some(store))),
+            None => self.state_file.store().and_then(|store| read(Some(store))),
         };
         let restored = match stored {
             Ok(restored) => restored,
@@ -249,7 +251,7 @@ impl Daemon {
     pub(super) fn reset(&mut self) -> Result<u32, String> {
         let forgotten = self.learning.as_ref().and_then(Learning::reset);
         let count = self.path_count().saturating_add(forgotten.unwrap_or(0));
-        let store = self.keeper.store();
+        let store = self.state_file.store();
         store
             .and_then(|store| store.reset())
             .map_err(|e| e.to_string())?;

@@ -5,7 +5,6 @@
 
 mod access;
 mod answer;
-mod arms;
 mod attachment;
 mod client;
 mod control;
@@ -13,7 +12,6 @@ mod egress;
 mod eligible;
 mod guard;
 mod inherited;
-mod keeper;
 mod learned;
 mod learning;
 mod manager;
@@ -21,11 +19,13 @@ mod netns;
 mod rules;
 mod signals;
 mod start;
+mod state_file;
 mod traffic;
 mod trial;
 mod tunings;
 mod upgrade;
 mod uplink;
+mod usable_arms;
 
 use std::{
     io::{self, Write},
@@ -51,10 +51,10 @@ use crate::{
 };
 use control::Control;
 use inherited::HandOver;
-use keeper::Keeper;
 use learning::Learning;
 use signals::Signals;
 use start::Prepared;
+use state_file::StateFile;
 use traffic::Traffic;
 use trial::Successor;
 use upgrade::Upgrade;
@@ -103,7 +103,7 @@ pub struct Daemon {
     changes: attachment::Changes,
     /// When the cgroup was first found missing.
     gone_since: Option<Instant>,
-    keeper: Keeper,
+    state_file: StateFile,
     /// The learner, if it works in the daemon.
     learning: Option<Learning>,
     started: Instant,
@@ -126,7 +126,7 @@ pub struct Daemon {
 }
 
 /// Why the daemon stops serving.
-enum Next {
+enum ServeEnd {
     End,
     Upgrade(Successor),
 }
@@ -175,12 +175,12 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     loop {
         let next = daemon.serve(&mut control, &signals, &mut screen);
         match next {
-            Ok(Next::Upgrade(successor)) if successor.result.fits => {
+            Ok(ServeEnd::Upgrade(successor)) if successor.result.fits => {
                 drop(screen.take()); // the next program opens its own
                 daemon.become_successor(&control, &successor);
                 screen = open_screen(args)?;
             }
-            Ok(Next::Upgrade(successor)) => {
+            Ok(ServeEnd::Upgrade(successor)) => {
                 tracing::warn!(
                     "the other version keeps its memory in another way: it starts anew, with what \
                      was saved; connections that are open now are left alone"
@@ -192,7 +192,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
                 drop(control);
                 return Err(upgrade::start_anew(&successor, times));
             }
-            Ok(Next::End) => return end(args, daemon, Ok(())),
+            Ok(ServeEnd::End) => return end(args, daemon, Ok(())),
             Err(failure) => return end(args, daemon, Err(failure)),
         }
     }
@@ -322,7 +322,7 @@ impl Daemon {
         control: &mut Control,
         signals: &Signals,
         screen: &mut Option<live::Screen>,
-    ) -> Result<Next, Failure> {
+    ) -> Result<ServeEnd, Failure> {
         let mut times = Times::default();
         while !signals.stop() {
             let timeout = match self.saving {
@@ -338,7 +338,7 @@ impl Daemon {
                 self.try_successor(&trial::own_program());
             }
             if let Some(successor) = self.successor(control) {
-                return Ok(Next::Upgrade(successor));
+                return Ok(ServeEnd::Upgrade(successor));
             }
             self.follow_cgroup()?;
             let _ = self.go_on_saving(); // it logs its own errors
@@ -360,7 +360,7 @@ impl Daemon {
                 }
             }
         }
-        Ok(Next::End)
+        Ok(ServeEnd::End)
     }
 
     /// Does the chores that are due; called once a second.

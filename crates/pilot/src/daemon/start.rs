@@ -8,8 +8,8 @@ use tcpilot_kernel::{Pilot, host, own_netns_cookie};
 use tcpilot_show::failure::{Failure, Kind};
 
 use super::{
-    Daemon, arms, attachment, egress::Egress, inherited::Numbers, keeper::Keeper, netns, rules,
-    upgrade::Upgrade, uplink::Uplinks,
+    Daemon, attachment, egress::Egress, inherited::Numbers, netns, rules, state_file::StateFile,
+    upgrade::Upgrade, uplink::Uplinks, usable_arms,
 };
 use crate::args::RunArgs;
 
@@ -17,7 +17,7 @@ use crate::args::RunArgs;
 pub(super) struct Prepared {
     pub config: Config,
     pub abi: tp_config,
-    pub arms: arms::Arms,
+    pub arms: usable_arms::Arms,
     pub templates: Vec<RuleTemplate>,
     root: PathBuf,
     cgroup: PathBuf,
@@ -35,22 +35,25 @@ impl Prepared {
             tracing::warn!("{warning}");
         }
         let built_in = host::built_in_default().and_then(|name| Algorithm::new(&name));
-        arms::resolve_built_in(&mut config.replace_defaults, built_in);
-        arms::stand_in(&mut config)?;
+        usable_arms::resolve_built_in(&mut config.replace_defaults, built_in);
+        usable_arms::stand_in(&mut config)?;
         config.decide_interfaces(has_several_ways_out());
         let root = host::cgroup2_root()?;
         let cgroup = args.cgroup.clone().unwrap_or_else(|| root.clone());
         if numbers.is_none() {
             host::cgroup_id(&cgroup)?; // after an upgrade the daemon waits for a missing cgroup instead
         }
-        let mut arms = arms::make_usable(&config.algorithms)?;
+        let mut arms = usable_arms::make_usable(&config.algorithms)?;
         if let Some(numbers) = numbers {
             number_as(&mut config, &mut arms.present, numbers)?;
         }
         let mut abi = config.to_abi(&arms.present);
         abi.host_netns = own_netns_cookie()?;
-        arms.missing
-            .extend(arms::check_rescue(&config, &mut abi, &mut arms.held)?);
+        arms.missing.extend(usable_arms::check_rescue(
+            &config,
+            &mut abi,
+            &mut arms.held,
+        )?);
         if !host::raises_receive_windows() {
             for tuning in abi.tuning.iter_mut().flatten() {
                 tuning.rwnd_most_bytes = tuning.rwnd_most_bytes.min(u16::MAX.into());
@@ -107,11 +110,11 @@ impl Daemon {
     /// Makes the daemon and loads the pilot, but does not attach it yet.
     pub(super) fn start(config: Config, args: &RunArgs) -> Result<Daemon, Failure> {
         let mut prepared = Prepared::new(config, args, None)?;
-        let mut keeper = Keeper::open(&args.state)?;
-        prepared.abi.assignment_secrets = keeper.secrets();
+        let mut state_file = StateFile::open(&args.state)?;
+        prepared.abi.assignment_secrets = state_file.secrets();
         let queues = Egress::set_up(prepared.devices(), &args.state);
         let pilot = Pilot::load(&prepared.abi, prepared.config.paths_max)?;
-        let mut daemon = Daemon::assemble(prepared, pilot, keeper, queues, &[]);
+        let mut daemon = Daemon::assemble(prepared, pilot, state_file, queues, &[]);
         daemon.open_learning()?;
         daemon.restore();
         for line in daemon.arms_missing.iter().chain(&daemon.kept_default()) {
@@ -131,7 +134,7 @@ impl Daemon {
     pub(super) fn assemble(
         prepared: Prepared,
         mut pilot: Pilot,
-        keeper: Keeper,
+        state_file: StateFile,
         (egress, problems): (Egress, Vec<String>),
         former: &[tp_rule],
     ) -> Daemon {
@@ -163,7 +166,7 @@ impl Daemon {
             changes: attachment::Changes::beside(&cgroup),
             gone_since: None,
             cgroup,
-            keeper,
+            state_file,
             learning: None,
             started: Instant::now(),
             saved_ns: 0,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tcpilot_config::tune_word;
 use tcpilot_kernel::clock::monotonic_ns;
 
-use crate::daemon::guard::{Place, Seen, Verdict};
+use crate::daemon::guard::{CohortCounts, TunedPath, TuningVerdict};
 use tcpilot_abi::{TP_TUNE_ACK_PRIORITY, TP_TUNE_COUNT, TP_TUNE_IW, tp_order, tp_path, tp_tuned};
 use tcpilot_core::Prefix;
 
@@ -66,12 +66,12 @@ impl Daemon {
             ..Default::default()
         };
         for tune in 0..TP_TUNE_COUNT.min(t.with.len() as u32) {
-            let place = Place {
+            let place = TunedPath {
                 slot: number,
                 born_ns: path.born_ns,
                 tune,
             };
-            let seen = Seen {
+            let seen = CohortCounts {
                 opened: path.connections,
                 with: t.with[tune as usize],
                 without: t.without[tune as usize],
@@ -152,11 +152,11 @@ fn keep_known(off: &mut Vec<Off>, known: &HashSet<(u32, u64)>) {
     off.retain(|off| known.contains(&(off.number, off.born_ns)));
 }
 
-fn harm(verdict: Verdict) -> Option<String> {
+fn harm(verdict: TuningVerdict) -> Option<String> {
     let (what, with, without) = match verdict {
-        Verdict::TooFew | Verdict::Keep => return None,
-        Verdict::Loss { with, without } => ("of its packets are lost", with, without),
-        Verdict::Late { with, without } => ("of its connections end late", with, without),
+        TuningVerdict::TooFew | TuningVerdict::Keep => return None,
+        TuningVerdict::Loss { with, without } => ("of its packets are lost", with, without),
+        TuningVerdict::Late { with, without } => ("of its connections end late", with, without),
     };
     let percent = |share: f64| share * 100.0;
     Some(format!(

@@ -18,9 +18,9 @@ use super::{
     control::Control,
     egress::Egress,
     inherited::{HandOver, Inherited, Numbers},
-    keeper::Keeper,
     learning::Learning,
     manager, rules,
+    state_file::StateFile,
     trial::{Successor, Trial, command},
 };
 use crate::{args::RunArgs, figures::Upgrades};
@@ -203,12 +203,12 @@ impl Daemon {
         let kept = kept.collect::<Result<Vec<Kept>, _>>()?;
         let config = Config::of(inherited.config.as_ref())?;
         let mut prepared = Prepared::new(config, args, Some(&inherited.numbers))?;
-        let mut keeper = Keeper::open(&args.state)?;
-        prepared.abi.assignment_secrets = keeper.secrets();
+        let mut state_file = StateFile::open(&args.state)?;
+        prepared.abi.assignment_secrets = state_file.secrets();
         let (egress, problems) = Egress::go_on(prepared.devices(), &args.state);
         let pilot = Pilot::inherit(&prepared.abi, &legacy)?;
         let former = rules::former(&prepared.templates, &inherited.cgroups);
-        let mut daemon = Daemon::assemble(prepared, pilot, keeper, (egress, problems), &former);
+        let mut daemon = Daemon::assemble(prepared, pilot, state_file, (egress, problems), &former);
         daemon.kept = kept;
         let passed_ns = monotonic_ns().saturating_sub(inherited.started_ns);
         let started = Instant::now().checked_sub(Duration::from_nanos(passed_ns));

@@ -80,17 +80,17 @@ impl Server {
 }
 
 /// One of the places for requests, given back when it is dropped: also if answering panics.
-struct Place(Arc<AtomicUsize>);
+struct ClientSlot(Arc<AtomicUsize>);
 
-impl Place {
+impl ClientSlot {
     /// A place, if one is free.
-    fn take(busy: &Arc<AtomicUsize>) -> Option<Place> {
-        let place = Place(Arc::clone(busy));
+    fn take(busy: &Arc<AtomicUsize>) -> Option<ClientSlot> {
+        let place = ClientSlot(Arc::clone(busy));
         (busy.fetch_add(1, Ordering::Relaxed) < CLIENTS_MAX).then_some(place)
     }
 }
 
-impl Drop for Place {
+impl Drop for ClientSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -103,7 +103,7 @@ fn serve(listener: &TcpListener, answer: impl Fn(TcpStream) + Clone + Send + 'st
             thread::sleep(Duration::from_millis(100)); // most likely no file descriptor is left
             continue;
         };
-        let Some(place) = Place::take(&busy) else {
+        let Some(place) = ClientSlot::take(&busy) else {
             continue;
         };
         let answer = answer.clone();

@@ -9,7 +9,7 @@ use noq_proto::RttEstimator;
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
-use tcpilot_core::coupled::{Coupling, Path};
+use tcpilot_core::coupled::{CoupledPath, Coupling};
 
 /// RFC 9002, section 7.2: ten packets.
 const INITIAL_PACKETS: u32 = 10;
@@ -18,7 +18,7 @@ const INITIAL_PACKETS: u32 = 10;
 #[derive(Debug, Clone)]
 pub struct Coupled {
     // noq clones controllers to show them: a clone is the same path, not another of the connection.
-    path: Arc<Mutex<Path>>,
+    path: Arc<Mutex<CoupledPath>>,
     epoch: Instant,
     recovery_start: Option<Instant>,
     mtu: u64,
@@ -30,7 +30,7 @@ impl Coupled {
     /// A new path of the connection. `epoch` is the connection's, so that all paths have one clock.
     pub fn new(coupling: &Arc<Coupling>, epoch: Instant, mtu: u16) -> Self {
         Self {
-            path: Arc::new(Mutex::new(Path::join(coupling, INITIAL_PACKETS))),
+            path: Arc::new(Mutex::new(CoupledPath::join(coupling, INITIAL_PACKETS))),
             epoch,
             recovery_start: None,
             mtu: u64::from(mtu).max(1),
@@ -38,7 +38,7 @@ impl Coupled {
         }
     }
 
-    fn with<T>(&self, work: impl FnOnce(&mut Path) -> T) -> T {
+    fn with<T>(&self, work: impl FnOnce(&mut CoupledPath) -> T) -> T {
         work(&mut self.path.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -90,7 +90,7 @@ impl Controller for Coupled {
 
     fn on_spurious_congestion_event(&mut self) {
         self.recovery_start = None;
-        self.with(Path::undo);
+        self.with(CoupledPath::undo);
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {

@@ -15,7 +15,7 @@ const BLOCKS_PER_TURN: usize = 8;
 const TIMED_PAYLOAD_BYTES: u64 = (BLOCK_BYTES - FRAME_HEADER_BYTES) as u64;
 
 #[derive(Debug, Clone, Copy, Default)]
-enum Next {
+enum Frames {
     /// One frame of this many bytes.
     Whole(u64),
     /// Frames until then.
@@ -31,7 +31,7 @@ enum Next {
 #[derive(Debug, Default)]
 pub struct Download {
     cc_start: String,
-    next: Next,
+    next: Frames,
     header: [u8; FRAME_HEADER_BYTES],
     header_left_bytes: usize,
     payload_left_bytes: u64,
@@ -44,11 +44,11 @@ impl Download {
         // receiver's time would include it.
         sockopt::set_tcp_nodelay(&socket, true)?;
         let next = match limit {
-            Limit::Bytes(0) => Next::End,
-            Limit::Bytes(bytes) => Next::Whole(bytes),
+            Limit::Bytes(0) => Frames::End,
+            Limit::Bytes(bytes) => Frames::Whole(bytes),
             Limit::Time(time) => Instant::now()
                 .checked_add(time)
-                .map_or(Next::Whole(u64::MAX), Next::Until),
+                .map_or(Frames::Whole(u64::MAX), Frames::Until),
         };
         Ok(Self {
             cc_start: net::congestion_control(&socket),
@@ -83,14 +83,14 @@ impl Download {
     /// Prepares the next frame; false when there is none.
     fn open_frame(&mut self) -> bool {
         let length_bytes = match self.next {
-            Next::Nothing => return false,
-            Next::Whole(bytes) => {
-                self.next = Next::End;
+            Frames::Nothing => return false,
+            Frames::Whole(bytes) => {
+                self.next = Frames::End;
                 bytes
             }
-            Next::Until(deadline) if Instant::now() < deadline => TIMED_PAYLOAD_BYTES,
-            Next::Until(_) | Next::End => {
-                self.next = Next::Nothing;
+            Frames::Until(deadline) if Instant::now() < deadline => TIMED_PAYLOAD_BYTES,
+            Frames::Until(_) | Frames::End => {
+                self.next = Frames::Nothing;
                 0
             }
         };

@@ -55,7 +55,7 @@ impl Default for Queue {
 }
 
 /// The choice distribution to write next.
-enum Next {
+enum NextDist {
     Path(u32),
     Node(u32),
 }
@@ -74,9 +74,9 @@ impl Queue {
     }
 
     /// Paths with new samples take turns with the rest, so that neither waits for ever.
-    fn next<const C: usize>(&mut self, tree: &mut Tree<C>) -> Option<Next> {
+    fn next<const C: usize>(&mut self, tree: &mut Tree<C>) -> Option<NextDist> {
         self.turn = !self.turn;
-        let taught = |queue: &mut Self| queue.paths.pop_front().map(Next::Path);
+        let taught = |queue: &mut Self| queue.paths.pop_front().map(NextDist::Path);
         if self.turn {
             taught(self).or_else(|| self.rest(tree))
         } else {
@@ -84,10 +84,10 @@ impl Queue {
         }
     }
 
-    fn rest<const C: usize>(&mut self, tree: &mut Tree<C>) -> Option<Next> {
-        let node = self.nodes.pop_front().map(Next::Node);
-        node.or_else(|| self.sibling(tree).map(Next::Path))
-            .or_else(|| self.old(tree).map(Next::Path))
+    fn rest<const C: usize>(&mut self, tree: &mut Tree<C>) -> Option<NextDist> {
+        let node = self.nodes.pop_front().map(NextDist::Node);
+        node.or_else(|| self.sibling(tree).map(NextDist::Path))
+            .or_else(|| self.old(tree).map(NextDist::Path))
     }
 
     /// The next path of a group with moved shares.
@@ -194,8 +194,8 @@ impl<const C: usize> Exact<C> {
         self.queue.due_s = now_s;
         for written in 0..budget {
             match self.queue.next(&mut self.tree) {
-                Some(Next::Path(id)) => self.publish_path(id, now_s, &mut dist),
-                Some(Next::Node(id)) => self.publish_node(id, now_s, &mut dist),
+                Some(NextDist::Path(id)) => self.publish_path(id, now_s, &mut dist),
+                Some(NextDist::Node(id)) => self.publish_node(id, now_s, &mut dist),
                 None => return written,
             }
         }

@@ -1,7 +1,7 @@
 //! The table of choice distributions by which the BPF programs choose, and the keys of the learner's nodes in it.
 
 use tcpilot_abi::tp_node_key;
-use tcpilot_core::{Prefix, choice_dist::Place};
+use tcpilot_core::{Prefix, choice_dist::DistPlace};
 use tcpilot_kernel::{ChoiceDists, Put};
 use tcpilot_learner::{NodeKey, lineage::Key};
 
@@ -55,8 +55,8 @@ pub fn node_key(node: &NodeKey, policy: u8) -> tp_node_key {
 }
 
 /// The place of a path, by which the starts of its open connections are found.
-pub fn place_of(path: &NodeKey, policy: u8) -> Place {
-    Place {
+pub fn place_of(path: &NodeKey, policy: u8) -> DistPlace {
+    DistPlace {
         remote: words(&path.key),
         domain: path.key.domain,
         class: path.key.class,
@@ -96,14 +96,14 @@ mod tests {
             let remote = [96, 64, 32, 0].map(|shift| ((bits >> shift) as u32).to_be());
             let lineage = Lineage::of_prefix(bits, class, domain);
             for level in Level::ALL {
-                let place = Place { remote, domain, class, policy };
+                let place = DistPlace { remote, domain, class, policy };
                 prop_assert_eq!(
                     node_key(&lineage.node(level), policy),
                     of_programs(level as u32, &place)
                 );
             }
             // A connection start has the hash of its whole address.
-            let place = Place { remote, domain, class, policy };
+            let place = DistPlace { remote, domain, class, policy };
             let path = place_of(&lineage.node(Level::Path), policy);
             prop_assert_eq!(assignment_tag(&secrets, &place), assignment_tag(&secrets, &path));
         }

@@ -7,7 +7,7 @@ use std::{collections::HashSet, sync::Arc};
 use serde::{Deserialize, Serialize};
 use tcpilot_abi::{tp_arm, tp_costs, tp_learner_config, tp_node_key, tp_window32, tp_window64};
 use tcpilot_core::{
-    choice_dist::{Place, costs_key},
+    choice_dist::{DistPlace, costs_key},
     learner,
 };
 use tcpilot_kernel::Costs;
@@ -155,7 +155,7 @@ impl EpsilonGreedy {
             return None;
         }
         let bits = node.key.prefix;
-        let key = costs_key(&Place {
+        let key = costs_key(&DistPlace {
             remote: [96, 64, 32, 0].map(|shift| ((bits >> shift) as u32).to_be()),
             domain: node.key.domain,
             policy: self.policy,

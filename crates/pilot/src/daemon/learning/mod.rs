@@ -13,7 +13,6 @@ mod counts;
 mod effect;
 mod greedy;
 mod histogram;
-mod keep;
 mod learners;
 mod liveness;
 mod long;
@@ -21,6 +20,7 @@ mod measures;
 mod moves;
 mod origin;
 mod policy_learner;
+mod restore;
 mod sampling;
 mod switches;
 mod translate;
@@ -42,11 +42,11 @@ use tcpilot_kernel::{ConnStarts, Ends, Heartbeat, Live, Records, Sampler};
 pub use counts::Counts;
 pub use effect::secrets;
 pub use greedy::Greedy;
-pub use keep::{Restored, policy_settings};
 use learners::Learners;
 use liveness::Liveness;
+pub use restore::{Restored, policy_settings};
 use sampling::MoveRequests;
-pub use views::{Netns, Seen};
+pub use views::{KnownPath, Netns};
 
 use crate::{
     figures::{EffectReport, LearningStatus},
@@ -214,7 +214,7 @@ impl Learning {
     ///
     /// # Errors
     /// The thread does not answer. Paths are missing then.
-    pub fn for_each_path(&self, mut each: impl FnMut(Seen)) -> io::Result<()> {
+    pub fn for_each_path(&self, mut each: impl FnMut(KnownPath)) -> io::Result<()> {
         let live = Arc::new(self.live());
         let mut from = Some((0, 0));
         while let Some(at) = from {
@@ -230,7 +230,7 @@ impl Learning {
 
     /// The knowledge about the addresses of a prefix: its paths, or if there is none, the nodes that would
     /// choose for a new address there.
-    pub fn explain(&self, remote: tcpilot_core::Prefix) -> Vec<Seen> {
+    pub fn explain(&self, remote: tcpilot_core::Prefix) -> Vec<KnownPath> {
         let live = self.live();
         self.ask(move |learners| learners.explain(&remote, &live))
             .unwrap_or_default()

@@ -28,7 +28,7 @@ use crate::figures::{
 const CHANGES: usize = 8;
 
 /// The view of a path or node, without the names of its namespace and interface.
-pub struct Seen {
+pub struct KnownPath {
     /// The view; `netns` is empty.
     pub view: PathView,
     /// The namespace that it belongs to; `None` if all share it.
@@ -102,7 +102,7 @@ impl Learners {
         (number, from): (usize, usize),
         most: usize,
         live: &Live,
-    ) -> (Vec<Seen>, Option<(usize, usize)>) {
+    ) -> (Vec<KnownPath>, Option<(usize, usize)>) {
         let Some(policy) = self.policies.get(number) else {
             return (Vec::new(), None);
         };
@@ -120,7 +120,7 @@ impl Learners {
 
     /// The paths to addresses of a prefix. For a policy without such paths, the nodes that choose for new
     /// addresses there.
-    pub fn explain(&mut self, remote: &Prefix, live: &Live) -> Vec<Seen> {
+    pub fn explain(&mut self, remote: &Prefix, live: &Live) -> Vec<KnownPath> {
         let keys: Vec<(usize, Vec<NodeKey>)> = (0..)
             .zip(&self.policies)
             .map(|(number, policy)| (number, nearest(policy, remote)))
@@ -130,7 +130,7 @@ impl Learners {
             .flat_map(|(policy, keys)| keys.iter().map(|key| (*policy, key)));
         all.filter_map(|(policy, key)| {
             let decisions = self.decisions(policy, key);
-            Some(Seen {
+            Some(KnownPath {
                 decisions,
                 ..self.seen(policy, key, live)?
             })
@@ -165,7 +165,7 @@ impl Learners {
         .collect()
     }
 
-    fn seen(&mut self, policy: usize, key: &NodeKey, live: &Live) -> Option<Seen> {
+    fn seen(&mut self, policy: usize, key: &NodeKey, live: &Live) -> Option<KnownPath> {
         let now_s = self.clock.now_s();
         let policy = self.policies.get_mut(policy)?;
         let view = policy.learner.view(key, now_s)?;
@@ -181,7 +181,7 @@ impl Learners {
             view.live_flows = live.of(&place_of(key, policy.settings.policy));
             view.connections += u64::from(view.live_flows);
         }
-        Some(Seen {
+        Some(KnownPath {
             view,
             netns,
             egress,

@@ -36,7 +36,7 @@ impl Activity {
 
 /// Facts about this host. They are known a while after a start; the former design goes on meanwhile.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Known {
+pub struct HostFacts {
     /// Whether a queue is often full, so that all connections compete there; `None` if that is not known yet.
     pub is_full: Option<bool>,
     /// Groups that were active within a day, or since the start.
@@ -46,7 +46,7 @@ pub struct Known {
 }
 
 /// Chooses the design: never `HoldOut::Auto`.
-pub fn choose(keys: &Keys, before: HoldOut, is_trial: bool, known: &Known) -> HoldOut {
+pub fn choose(keys: &Keys, before: HoldOut, is_trial: bool, known: &HostFacts) -> HoldOut {
     let least = match before {
         HoldOut::Prefix if known.is_young => 0,
         HoldOut::Prefix => PREFIXES_LEFT,
@@ -108,7 +108,7 @@ mod tests {
                 hold_out,
                 ..Keys::default()
             };
-            let known = Known {
+            let known = HostFacts {
                 is_full: Some(is_full),
                 groups,
                 is_young: false,
@@ -136,16 +136,16 @@ mod tests {
 
     #[test]
     fn what_was_held_out_before_a_restart_goes_on_until_enough_is_known() {
-        let young = Known {
+        let young = HostFacts {
             is_young: true,
-            ..Known::default()
+            ..HostFacts::default()
         };
         for before in [HoldOut::Prefix, HoldOut::Host, HoldOut::Block] {
             assert_eq!(choose(&Keys::default(), before, false, &young), before);
         }
-        let known = Known {
+        let known = HostFacts {
             is_full: Some(false),
-            ..Known::default()
+            ..HostFacts::default()
         };
         for before in [HoldOut::Prefix, HoldOut::Host] {
             assert_eq!(

@@ -5,8 +5,8 @@
 //! read, and the records that come back.
 
 mod design;
-mod keep;
 mod outcome;
+mod saved;
 mod view;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -24,9 +24,9 @@ use tcpilot_proof::{
 
 use super::clock::Clock;
 
-use design::{ACTIVE_S, ALL, Activity, Known};
-pub use keep::{Saved, secrets};
+use design::{ACTIVE_S, ALL, Activity, HostFacts};
 use outcome::outcome;
+pub use saved::{Saved, secrets};
 
 /// The most stops by guards that are remembered.
 const STOPS_MAX: usize = 32;
@@ -337,7 +337,7 @@ impl Effect {
     /// comparable, so open ones are dropped.
     fn redesign(&mut self, now_s: u64) {
         let is_trial = self.is_trial(now_s);
-        let known = Known {
+        let known = HostFacts {
             is_full: self.is_full,
             groups: self.active.count(now_s),
             is_young: now_s.saturating_sub(self.started_s) < ACTIVE_S,

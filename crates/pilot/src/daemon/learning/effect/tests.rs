@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::{keep::POLICY, *};
+use super::{saved::POLICY, *};
 use crate::state::Knowledge;
 
 /// Assignment buckets in memory.

@@ -13,7 +13,7 @@ use super::learning;
 use crate::state::{Knowledge, StateError, Store, StoredPath};
 
 /// The state file, open or not.
-pub struct Keeper {
+pub struct StateFile {
     path: PathBuf,
     open: Option<Open>,
     clock: Clock,
@@ -35,23 +35,23 @@ pub struct Now {
     pub boot_s: u64,
 }
 
-impl Keeper {
+impl StateFile {
     /// Opens the file. A full disk is no error: the file is then opened later.
     ///
     /// # Errors
     /// Those of [`Store::open`], except for a full disk.
-    pub fn open(path: &Path) -> Result<Keeper, StateError> {
-        let mut keeper = Keeper {
+    pub fn open(path: &Path) -> Result<StateFile, StateError> {
+        let mut state_file = StateFile {
             path: path.to_owned(),
             open: None,
             clock: Clock::default(),
             problem: None,
         };
-        match keeper.open_file() {
-            Err(error) if error.is_full() => keeper.note(Err(&error)),
+        match state_file.open_file() {
+            Err(error) if error.is_full() => state_file.note(Err(&error)),
             result => result?,
         }
-        Ok(keeper)
+        Ok(state_file)
     }
 
     fn open_file(&mut self) -> Result<(), StateError> {
@@ -64,7 +64,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// The open store. If the file is gone, this opens a new one; ask [`Keeper::is_lost`] before, because
+    /// The open store. If the file is gone, this opens a new one; ask [`StateFile::is_lost`] before, because
     /// everything has to be saved then.
     ///
     /// # Errors
@@ -197,32 +197,32 @@ mod tests {
     fn a_file_that_vanished_is_made_anew() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lib/state.db");
-        let mut keeper = Keeper::open(&path).unwrap();
-        keeper.save(&[], &[], now(YEAR, 1), 7).unwrap();
-        assert!(!keeper.is_lost());
+        let mut state_file = StateFile::open(&path).unwrap();
+        state_file.save(&[], &[], now(YEAR, 1), 7).unwrap();
+        assert!(!state_file.is_lost());
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
-        assert!(keeper.is_lost());
-        keeper.save(&[], &[], now(YEAR, 2), 7).unwrap();
-        assert!(path.exists() && !keeper.is_lost());
+        assert!(state_file.is_lost());
+        state_file.save(&[], &[], now(YEAR, 2), 7).unwrap();
+        assert!(path.exists() && !state_file.is_lost());
         // A file in place of the folder keeps the folder from being made anew.
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path.parent().unwrap(), "").unwrap();
-        let problem = keeper.save(&[], &[], now(YEAR, 3), 7).unwrap_err();
+        let problem = state_file.save(&[], &[], now(YEAR, 3), 7).unwrap_err();
         assert!(
             problem.starts_with("what was learned is not saved: "),
             "{problem}"
         );
-        assert_eq!(keeper.problem(), Some(problem.as_str()));
+        assert_eq!(state_file.problem(), Some(problem.as_str()));
     }
 
     #[test]
     fn a_file_that_was_replaced_is_written_too() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.db");
-        let mut keeper = Keeper::open(&path).unwrap();
+        let mut state_file = StateFile::open(&path).unwrap();
         fs::write(dir.path().join("other"), "garbage").unwrap();
         fs::rename(dir.path().join("other"), &path).unwrap();
-        keeper.save(&[], &[], now(YEAR, 1), 7).unwrap();
+        state_file.save(&[], &[], now(YEAR, 1), 7).unwrap();
         assert!(
             Store::open(&path).unwrap().1.is_none(),
             "it is a state again"
