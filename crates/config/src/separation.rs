@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn default_routes_by_two_interfaces_are_several_ways_out() {
+    fn two_default_interfaces_are_several_ways_out() {
         let wired = HEAD.to_owned() + &ipv4("eth0", "00000000", "0003");
         assert!(!are_several(&wired, ""));
         assert!(!are_several(

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shift_of_two_deviations_alarms_within_four_samples() {
+    fn two_deviations_alarm_within_four_samples() {
         for sign in [-1.0, 1.0] {
             let mut sums = Sums::default();
             let alarm = (1..10).find(|_| sums.observe(2.0 * sign, 0.5, 5.0));
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_changes_when_three_different_paths_did_in_ten_minutes() {
+    fn group_changes_after_three_paths_in_ten_minutes() {
         let settings = Change::default();
         let mut alarms = Alarms::default();
         assert!(!alarms.note(1, 0.0, &settings));

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_rtts_are_explained_and_the_arm_is_not() {
+    fn size_and_rtt_are_explained_not_the_arm() {
         let settings = Settings::default();
         let mut regression = Regression::default();
         let truth = |x: &Features| 14.0 - 0.8 * x.handshake_rtt_us.ln() + 0.3 * x.bytes.ln();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fifth_of_liars_moves_the_level_by_less_than_a_fifth_of_their_lie() {
+    fn liars_move_the_level_less_than_proportionally() {
         let level = |lie: f64| {
             let settings = Settings::default();
             let mut regression = Regression::default();

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn harm_stops_it_and_it_tries_again_later_each_time_after_twice_as_long() {
+    fn harm_stops_with_doubling_retries() {
         let mut guard = Guard::default();
         let (mut now_s, mut pauses) = (1_000_000, Vec::new());
         for _ in 0..7 {
@@ -175,13 +175,13 @@ mod tests {
     }
 
     #[test]
-    fn a_small_harm_and_a_gain_do_not_stop_it() {
+    fn small_harm_or_gain_does_not_stop() {
         assert_eq!(feed(&mut Guard::default(), 0, 5000, -0.015), None);
         assert_eq!(feed(&mut Guard::default(), 0, 5000, 0.2), None);
     }
 
     #[test]
-    fn what_helped_for_long_and_turns_harmful_is_stopped_nearly_as_soon_as_what_always_was() {
+    fn late_harm_is_stopped_nearly_as_soon() {
         let mut guard = Guard::default();
         assert_eq!(feed(&mut guard, 0, 5000, 0.2), None);
         let (pairs, _) = feed(&mut guard, 300_000, 1000, -0.3).unwrap();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_calm_try_the_next_stop_is_short_again() {
+    fn stop_is_short_after_a_calm_try() {
         let mut guard = Guard::default();
         feed(&mut guard, 1_000_000, 200, -0.3).unwrap();
         let (_, second) = feed(&mut guard, 2_000_000, 200, -0.3).unwrap();

@@ -92,7 +92,7 @@ impl World {
 }
 
 #[test]
-fn what_only_takes_from_others_is_no_gain() {
+fn taking_from_others_is_no_gain() {
     let world = World {
         weight: 2.0,
         gain: 0.0,
@@ -108,7 +108,7 @@ fn what_only_takes_from_others_is_no_gain() {
 }
 
 #[test]
-fn nor_is_what_late_connections_take_from_those_of_the_next_block() {
+fn taking_from_the_next_block_is_no_gain() {
     let world = World {
         weight: 2.0,
         gain: 0.0,

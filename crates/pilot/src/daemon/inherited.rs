@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_received() {
+    fn message_is_received_as_sent() {
         let inherited = parse(&told(LAYOUT)).unwrap().inherited.unwrap();
         assert_eq!(inherited.keys.hash_secrets, [u64::MAX; 9]);
         assert_eq!(inherited.cgroups, [("a.slice".to_owned(), [7, 6, 5, 0, 0])]);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn of_another_version_nothing_is_taken_but_the_counts() {
+    fn other_version_passes_only_counts() {
         let other = told("tcpilot-layout-0000000000000000");
         assert!(parse(&other).unwrap().inherited.is_none());
         let mut unknown: Value = serde_json::from_str(&told(LAYOUT)).unwrap();

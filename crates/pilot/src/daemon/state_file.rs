@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_forgotten_while_the_clock_may_be_wrong() {
+    fn nothing_is_forgotten_under_a_doubtful_clock() {
         let mut clock = Clock::default();
         let mut max_age = |unix_s, boot_s| clock.max_age_s(now(unix_s, boot_s), 7);
         assert_eq!(max_age(YEAR, 100), u64::MAX);

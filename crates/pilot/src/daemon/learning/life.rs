@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lapse_counts_once_from_its_begin_on_and_is_told_once() {
+    fn lapse_is_counted_and_logged_once() {
         let life = Life::new();
         let at = |s: u64| life.begun + Duration::from_secs(s);
         assert_eq!(life.sign_at(at(9)), None);

@@ -162,7 +162,7 @@ fn bbr(rows: &Rows, address: &str, level: Level) -> Option<f64> {
 }
 
 #[test]
-fn the_first_connection_of_all_finds_a_row_that_explores() {
+fn first_connection_finds_an_exploring_row() {
     let (_, rows) = learners(100, &[]);
     let share = bbr(&rows, "198.51.100.7", Level::Global).unwrap();
     assert!((0.02..0.98).contains(&share), "{share}");
@@ -170,7 +170,7 @@ fn the_first_connection_of_all_finds_a_row_that_explores() {
 }
 
 #[test]
-fn the_better_algorithm_gets_the_draws_of_its_path_and_its_neighbours_start_with_it() {
+fn better_algorithm_spreads_to_neighbours() {
     let (mut learners, rows) = learners(100, &[]);
     let before = bbr(&rows, "198.51.100.9", Level::Global).unwrap();
     update(&mut learners, &["198.51.100.7", "198.51.100.8"], 40);
@@ -187,7 +187,7 @@ fn the_better_algorithm_gets_the_draws_of_its_path_and_its_neighbours_start_with
 }
 
 #[test]
-fn a_row_is_written_only_when_its_shares_change() {
+fn row_is_written_only_on_change() {
     let (mut learners, rows) = learners(100, &[]);
     update(&mut learners, &["198.51.100.7"], 60);
     let generations = || -> Vec<u32> {
@@ -209,7 +209,7 @@ fn a_row_is_written_only_when_its_shares_change() {
 }
 
 #[test]
-fn a_canary_steers_its_share_of_the_groups_and_learns_of_all() {
+fn canary_steers_its_share_learns_from_all() {
     let addresses: Vec<String> = (0..200).map(|i| format!("198.18.{i}.7")).collect();
     let steered = |percent| -> Vec<&str> {
         let (mut learners, rows) = learners(percent, &[]);
@@ -244,7 +244,7 @@ fn a_canary_steers_its_share_of_the_groups_and_learns_of_all() {
 }
 
 #[test]
-fn what_is_not_steered_costs_no_budget() {
+fn unsteered_connections_cost_no_budget() {
     let explored = |percent, conn_flags: u32| {
         let (mut learners, _) = learners(percent, &[]);
         for number in 0..20 {
@@ -260,7 +260,7 @@ fn what_is_not_steered_costs_no_budget() {
 }
 
 #[test]
-fn what_was_saved_chooses_after_a_restart_as_before() {
+fn restored_rows_choose_as_before() {
     let (mut learners, rows) = learners(100, &[]);
     update(&mut learners, &["198.51.100.7", "203.0.113.9"], 40);
     let saved = learners.unsaved(false).remove(0);
@@ -318,7 +318,7 @@ fn a_damaged_row_takes_no_other_with_it() {
 }
 
 #[test]
-fn a_reset_forgets_all_and_leaves_the_row_of_the_beginning() {
+fn reset_leaves_only_the_first_row() {
     let (mut learners, rows) = learners(100, &[]);
     let first = rows.len();
     update(&mut learners, &["198.51.100.7"], 4);
@@ -329,7 +329,7 @@ fn a_reset_forgets_all_and_leaves_the_row_of_the_beginning() {
 }
 
 #[test]
-fn of_an_address_that_is_not_known_its_group_is_explained_or_all() {
+fn unseen_address_is_explained_by_its_group() {
     let (mut learners, _) = learners(100, &[]);
     update(&mut learners, &["198.51.100.7"], 40);
     let mut explained = |address: &str| {
@@ -372,7 +372,7 @@ fn a_private_address_is_named_by_its_namespace() {
 }
 
 #[test]
-fn a_new_namespace_is_named_however_many_came_and_went() {
+fn new_namespace_is_named_after_many_others() {
     let (mut learners, _) = learners(100, &[]);
     let of = |domain: u32| tp_record {
         domain,
@@ -391,7 +391,7 @@ fn a_new_namespace_is_named_however_many_came_and_went() {
 }
 
 #[test]
-fn the_status_counts_what_came_and_what_was_given() {
+fn status_counts_records_and_choices() {
     let (mut learners, _) = learners(100, &[]);
     update(&mut learners, &["198.51.100.7"], 4);
     let rejected = tp_record {
