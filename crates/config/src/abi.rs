@@ -99,7 +99,7 @@ impl Config {
 
     /// The number of rows; the loader makes room for twice as many. With thompson each path has a row, and half as
     /// many more are enough for the groups, sites and classes of most hosts. If no more than half of the places are
-    /// in use, hardly any row finds its bucket full. epsilon-greedy has a row for each path and nothing above.
+    /// in use, almost no row finds its bucket full. epsilon-greedy has a row for each path and nothing above.
     fn rows(&self) -> u32 {
         match self.learner.common.kind {
             LearnerKind::THOMPSON => self.paths_max.saturating_add(self.paths_max / 2),
