@@ -18,7 +18,7 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Takes in a residual in standard deviations; says whether the path changed, and starts anew if so.
+    /// Takes in a residual in standard deviations; says whether the path changed, and resets if so.
     pub fn observe(&mut self, z: f64, drift: f64, alarm: f64) -> bool {
         let step = |sum: u16, z: f64| {
             let sum = f64::from(sum) + STEPS * (z - drift);
@@ -42,7 +42,7 @@ pub struct Alarms {
 
 impl Alarms {
     /// Notes that a child alarmed at `now_s` (seconds). Says whether enough different children did for
-    /// the node to count as changed, and starts anew if so.
+    /// the node to count as changed, and resets if so.
     pub fn note(&mut self, child: u32, now_s: f64, settings: &Change) -> bool {
         self.recent
             .retain(|(at, other)| *at + settings.window_s >= now_s && *other != child);

@@ -128,7 +128,7 @@ impl Parents {
     }
 }
 
-/// Learns the widths from the tree's samples, and computes its sums anew with them.
+/// Learns the widths from the tree's samples, and recomputes its sums with them.
 ///
 /// # Errors
 /// [`crate::linalg::NotPositive`] when a sample is not finite.

@@ -2,7 +2,7 @@
 //!
 //! A feature must be known *before* the choice; the size is one, too, since no arm changes it. Loss or
 //! the RTT under load are outcomes: to explain a reward by them would explain the arm away. Recursive
-//! least squares with forgetting (Haykin, *Adaptive Filter Theory*, chapter 9), solved anew now and
+//! least squares with forgetting (Haykin, *Adaptive Filter Theory*, chapter 9), solved again now and
 //! then rather than at each sample.
 
 use crate::bytes::{Reader, Writer};
@@ -91,7 +91,7 @@ impl Regression {
             .sum()
     }
 
-    /// Takes in a connection's reward. The arm is a dummy variable beside the features. Otherwise an
+    /// Takes in a connection's reward. The arm is a dummy variable next to the features. Otherwise an
     /// arm that got the large transfers would look better than it is.
     pub fn observe(
         &mut self,

@@ -17,9 +17,9 @@ pub struct Measures {
     pub bytes_acked: u64,
     /// Microseconds with data under way (`tcpi_busy_time`).
     pub busy_us: u64,
-    /// Of these: limited by the receiver's window (`tcpi_rwnd_limited`).
+    /// Part of it limited by the receiver's window (`tcpi_rwnd_limited`).
     pub window_limited_us: u64,
-    /// Of these: limited by the send buffer (`tcpi_sndbuf_limited`).
+    /// Part of it limited by the send buffer (`tcpi_sndbuf_limited`).
     pub buffer_limited_us: u64,
     /// Segments sent, retransmissions included.
     pub segments: u64,

@@ -2,10 +2,10 @@
 //!
 //! Harm counts as shown when the whole interval lies beyond the bound: then steering a group, or the host, is
 //! worse than the kernel's default by more than the bound, whenever one looks. The earlier measurements do
-//! not speak about the next try, so its sums begin anew.
+//! not speak about the next try, so its sums restart.
 //!
 //! An algorithm that helped for months may turn harmful, and months of gain would hide it for as long again. So
-//! beside all pairs of a try the guard looks at the latest ones alone: sums that begin anew each [`RECENT`] pairs.
+//! in addition to all pairs of a try the guard looks at the latest ones alone: its sums restart after each [`RECENT`] pairs.
 //! It also looks at the sums before, so that it always knows between one and two times as many.
 
 use serde::{Deserialize, Serialize};
@@ -40,7 +40,7 @@ impl Default for Limits {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Guard {
-    /// Of the whole try.
+    /// The pairs of the whole try.
     pairs: Pairs,
     /// The latest pairs: those since the last but one beginning, and since the last.
     recent: [Pairs; 2],
@@ -134,7 +134,7 @@ impl Guard {
 /// A try was calm after as many pairs as would show twice the bound at this deviation.
 const CALM_SD: f64 = 0.1;
 
-/// Pairs after which the latest ones begin anew. Fewer would find a change sooner, and each beginning is another
+/// Pairs after which the sums of the latest restart. Fewer would find a change sooner, and each beginning is another
 /// chance to be wrong.
 pub const RECENT: u64 = 100;
 

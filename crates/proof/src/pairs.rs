@@ -75,7 +75,7 @@ impl Pairs {
         let n = self.count as f64;
         let slope = self.slope();
         let mean = (self.sum - slope * self.covariate) / n;
-        // Of d − θx around its mean; the last digits may make it negative.
+        // The variance of d − θx around its mean; the last digits may make it negative.
         let square = slope.mul_add(
             slope.mul_add(self.covariate_square, -2.0 * self.product),
             self.square,
@@ -139,7 +139,7 @@ mod tests {
         let explained = pairs(&[(3.0, 1.0), (1.0, -1.0)].repeat(10));
         let (mean, sd) = explained.moments().unwrap();
         assert!((mean - 2.0).abs() < 1e-12 && sd < 1e-6, "{mean} {sd}");
-        // Of so few nobody can say whether the covariate was luck.
+        // So few pairs cannot show whether the covariate fits by chance.
         let few = pairs(&[(3.0, 1.0), (1.0, -1.0)].repeat(9));
         assert!(few.moments().unwrap().1 > 0.9);
     }

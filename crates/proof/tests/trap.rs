@@ -17,7 +17,7 @@ const START: u64 = 1_795_003_200;
 struct World {
     /// Share of the bottleneck that a steered connection takes, against 1.
     weight: f64,
-    /// ln of what steering gains beside, such as by not slowing down at each loss.
+    /// ln of what steering gains in addition, such as by not slowing down at each loss.
     gain: f64,
 }
 

@@ -38,7 +38,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Takes the lock beside the socket, then the socket's name, which a killed daemon may have left.
+    /// Takes the lock next to the socket, then the socket's name; a killed daemon may have left it.
     ///
     /// # Errors
     /// [`Kind::Running`] if another daemon has the lock; [`Kind::Failed`] if the folder cannot be written.

@@ -124,7 +124,7 @@ impl Egress {
     }
 }
 
-/// The journal, which lies beside the state file.
+/// The journal, next to the state file.
 fn journal_of(state: &Path) -> PathBuf {
     let mut journal = state.as_os_str().to_owned();
     journal.push(".qdiscs");

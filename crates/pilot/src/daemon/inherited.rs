@@ -34,7 +34,7 @@ pub struct HandOver {
     pub trial: bool,
     /// The counts of earlier upgrades.
     pub times: Upgrades,
-    /// The former daemon's state. Without them the next program starts anew.
+    /// The former daemon's state. Without it the next program starts from the state file.
     #[serde(skip_deserializing, rename = "estate")]
     pub inherited: Option<Inherited>,
 }
@@ -80,7 +80,7 @@ pub struct Numbers {
 }
 
 impl HandOver {
-    /// A message without state, for a program that starts anew or for the caller to complete.
+    /// A message without state, for a program that starts from the state file or for the caller to complete.
     pub fn new(times: Upgrades) -> HandOver {
         HandOver {
             layout: LAYOUT.to_owned(),
@@ -142,7 +142,7 @@ fn parse(text: &str) -> io::Result<HandOver> {
 /// The result of a trial.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct TrialResult {
-    /// Whether the new program understands the old one's state; else it can only start anew.
+    /// Whether the new program understands the old one's state; else it can only start from the state file.
     pub fits: bool,
     /// The configuration that the trial read.
     pub config: Option<Text>,

@@ -204,7 +204,7 @@ mod tests {
         assert!(state_file.is_lost());
         state_file.save(&[], &[], now(YEAR, 2), 7).unwrap();
         assert!(path.exists() && !state_file.is_lost());
-        // A file in place of the folder keeps the folder from being made anew.
+        // A file in place of the folder keeps the folder from being recreated.
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path.parent().unwrap(), "").unwrap();
         let problem = state_file.save(&[], &[], now(YEAR, 3), 7).unwrap_err();

@@ -90,7 +90,7 @@ fn example() -> EffectReport {
     }
 }
 
-/// Compares a text with its stored copy; `TCPILOT_RENEW=1` writes the copy anew.
+/// Compares a text with its stored copy; `TCPILOT_RENEW=1` renews the copy.
 fn compare(name: &str, text: &str) {
     let path = format!("{}/src/report/tests/{name}", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("TCPILOT_RENEW").is_some() {

@@ -29,7 +29,7 @@ fn busy() -> Learners {
     learners
 }
 
-/// The policies without histograms, which begin anew as after a restart. Prometheus copes with that.
+/// The policies without histograms, which are reset as by a restart. Prometheus copes with that.
 fn counted(status: &LearningStatus) -> Vec<PolicyStatus> {
     let mut policies = status.policies.clone();
     let algorithms = policies.iter_mut().flat_map(|p| &mut p.algorithms);

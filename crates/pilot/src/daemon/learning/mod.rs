@@ -57,7 +57,7 @@ use effect::Effect;
 const TURN: Duration = Duration::from_millis(50);
 /// Rows of a policy per turn while earlier knowledge is written: some 10 ms of work.
 const ROWS_AT_FIRST: usize = 8192;
-/// Rows of a policy per turn beside those that records ask for: less than half a hundredth of a processor.
+/// Rows of a policy per turn, in addition to those that records ask for: less than half a hundredth of a processor.
 /// If the neighbours of a million rows change, these rows take six minutes.
 const ROWS_PER_TURN: usize = 128;
 /// Rows for each record of a turn: that of its path, and one for the nodes above.

@@ -23,7 +23,7 @@ pub struct Restored {
     pub(super) policies: Vec<PolicyLearner>,
     pub(super) clock: Clock,
     pub(super) effect: Saved,
-    /// Whether at least one of them begins anew, so that rows of a former daemon mean something else.
+    /// Whether at least one of them starts without knowledge, so that rows of a former daemon mean something else.
     pub(super) is_anew: bool,
 }
 

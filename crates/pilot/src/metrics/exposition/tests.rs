@@ -90,7 +90,7 @@ fn each_family_has_help_and_type() {
     }
 }
 
-/// scripts/promtool checks the same text. `TCPILOT_RENEW=1` writes it anew.
+/// scripts/promtool checks the same text. `TCPILOT_RENEW=1` renews it.
 #[test]
 fn scrape_is_the_stored_copy() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/metrics/example.prom");

@@ -1,4 +1,4 @@
-//! The knowledge of the learner in the daemon is kept beside that of epsilon-greedy.
+//! The knowledge of the learner in the daemon is kept separately from that of epsilon-greedy.
 
 use super::*;
 

@@ -16,7 +16,7 @@ pub const ACTIVE_S: u64 = 24 * 3600;
 /// The number of the group that has all addresses.
 pub const ALL: u64 = u64::MAX;
 
-/// The groups that have been active lately, each with the time of its last connection.
+/// The groups with recent connections, each with the time of its last connection.
 #[derive(Clone, Debug, Default)]
 pub struct Activity(HashMap<u64, u64>);
 
