@@ -16,9 +16,9 @@ settings! {
         /// algorithm of least cost on a path, except for one connection in `epsilon`; it knows each path for
         /// itself, and learns in the kernel.
         kind: LearnerKind = LearnerKind::THOMPSON;
-        /// Seconds after which tcpilot forgets the best rate and RTT of a path, at the latest after twice as
-        /// many. Five minutes see enough connections to compare, and a path that was rerouted is soon no
-        /// longer compared with its past. "thompson" learns without them.
+        /// Seconds until tcpilot forgets the best rate and RTT of a path, at the latest after twice as many. Five
+        /// minutes see enough connections to compare, and a rerouted path is soon compared with its new past only.
+        /// "thompson" learns without them.
         window_s: u32 = 300, 1..=86400;
     }
 }
@@ -26,21 +26,20 @@ settings! {
 settings! {
     /// The keys of epsilon-greedy.
     EpsilonGreedy {
-        /// One connection in this many draws among all algorithms, so that tcpilot notices when the path
-        /// changes; 0 is never. One in 20 costs little if three algorithms of four are bad, and tries each
-        /// within about 80 connections.
+        /// One connection in this many draws among all algorithms, so tcpilot notices a changed path; 0 is never.
+        /// One in 20 costs little if three algorithms of four are bad, and tries each within about 80 connections.
         epsilon: u32 = 20, 0..=1000;
-        /// Connections on a path before the first choice; until then they keep the kernel's default. A path
-        /// that is used once or twice has no time to repay a trial.
+        /// Connections on a path before the first choice; until then they keep the kernel's default. A path used
+        /// once or twice has no time to repay a trial.
         min_instances: u32 = 3, 0..=100000;
         /// A new sample moves the cost by 1/2^shift of the difference. A quarter follows a change within
         /// a few connections, and one odd connection does not decide.
         learning_shift: u32 = 2, 0..=16;
-        /// Acknowledged bytes that a connection needs before tcpilot learns from it. A connection with less
-        /// than 64 KiB hardly leaves slow start, and in slow start all algorithms are alike.
+        /// Acknowledged bytes before tcpilot learns from a connection. Below 64 KiB a connection seldom leaves slow
+        /// start, and in slow start all algorithms are alike.
         min_flow_bytes: u64 = 65536, 0..=1099511627776;
         /// Connections after which tcpilot no longer tries an algorithm first if none of them gave a sample.
-        /// Without this limit short connections, which give no sample, would try the same algorithm for ever.
+        /// Without this limit short connections without samples would try the same algorithm for ever.
         max_unpaid: u32 = 3, 1..=1000;
     }
 }
@@ -49,29 +48,27 @@ settings! {
     /// The keys of the estimates, which tcpilot makes and shows whichever learner chooses. A percent of the reward
     /// is a hundredth of a nat: one percent more goodput.
     Estimates {
-        /// Weight of retransmissions in the reward, in percent. At 100 a byte that is sent twice counts as
-        /// one that was not delivered.
+        /// Weight of retransmissions in the reward, in percent. At 100 a byte sent twice counts as one not
+        /// delivered.
         retransmission_weight_percent: u32 = parts(defaults::RewardSettings::default().gamma, 100), 0..=1000;
         /// Weight of a connection's own queueing delay in the reward, in percent. If you leave it out, it
         /// follows from the objective of the policy or of `[tuning]`: 0 for "throughput", 10 for "none", 50
         /// for "latency", 100 for "real-time".
         delay_weight_percent: Option<u32> = None, 0..=1000;
-        /// Microseconds by which a round-trip time may grow before tcpilot takes that for a queue. Timers and
+        /// Growth of the round-trip time, in microseconds, before tcpilot takes it for a queue. Timers and
         /// interrupts can add this much.
         delay_dead_zone_us: u32 = parts(defaults::RewardSettings::default().dead_zone_us, 1), 1..=1000000;
-        /// Acknowledged bytes that a connection needs before tcpilot learns from it. Fewer are only the first
-        /// round trips of a slow start. A short connection counts less than a long one.
+        /// Acknowledged bytes before tcpilot learns from a connection. Fewer are only the first round trips of a
+        /// slow start. A short connection counts less than a long one.
         bytes_min: u64 = defaults::RewardSettings::default().bytes_min, 1..=1099511627776;
-        /// Charge for a rescue after heavy loss, to the algorithm that the connection left, in percent of the
-        /// reward. The connection is judged by its results until then, when loss had not yet had its full
-        /// effect.
+        /// Charge for a rescue after heavy loss, in percent of the reward. The algorithm before the rescue pays it.
+        /// The connection is judged by its results until then, when loss had not yet had its full effect.
         rescue_cost_percent: u32 = 10, 0..=1000;
-        /// Seconds after which tcpilot has forgotten half of the knowledge that came from a path.
+        /// Half-life of the knowledge from a path, in seconds.
         path_half_life_s: u32 = parts(defaults::Memory::default().path_s, 1), 60..=31536000;
-        /// The same for the knowledge that a path has given to its group of neighbours.
+        /// Half-life of a path's contribution to its group of neighbours, in seconds.
         group_half_life_s: u32 = parts(defaults::Memory::default().group_s, 1), 60..=31536000;
-        /// The same for the knowledge that a group has given to its site (a /16, or a /32 of IPv6), and to
-        /// all others.
+        /// Half-life of a group's contribution to its site (a /16, or a /32 of IPv6) and to all others, in seconds.
         site_half_life_s: u32 = parts(defaults::Memory::default().above_s, 1), 60..=31536000;
         /// Which paths are separate in each network namespace. "private": paths to private addresses, because
         /// such an address may be another host in each namespace. "all": every path, for instance if each
@@ -96,33 +93,34 @@ settings! {
 settings! {
     /// The keys of thompson. A percent of the reward is the same as above.
     Thompson {
-        /// Percent by which another algorithm must be better than the default before tcpilot prefers it. A
-        /// smaller gain is not worth a change.
+        /// Percent of gain over the default before tcpilot prefers another algorithm. A smaller gain is not worth a
+        /// change.
         bonus_percent: u32 = parts(defaults::Choice::default().bonus, 100), 0..=100;
-        /// Least share of the default, in thousandths. Without it tcpilot could compare nothing with the
-        /// default any more, and would never see that the default has become better.
+        /// Least share of the default, in thousandths. Without it tcpilot could compare nothing with the default
+        /// any more, and would miss a change for the better there.
         default_floor_permille: u32 = parts(defaults::Choice::default().floor_default, 1000), 1..=500;
-        /// Least share of each other algorithm that may still be the best, in thousandths.
+        /// Least share of each other algorithm, in thousandths, as long as it may still be the best.
         other_floor_permille: u32 = parts(defaults::Choice::default().floor_other, 1000), 0..=500;
-        /// Reward that a new group of neighbours (a /24, or a /48 of IPv6) may lose by trying algorithms, in
-        /// percent, added up over its connections: 100 is ten connections that lose 10 % each.
+        /// Exploration budget of a new group of neighbours (a /24, or a /48 of IPv6): the reward it may lose by
+        /// trying algorithms, in percent, added up over its connections. 100 is ten connections with a loss of 10 %
+        /// each.
         budget_percent: u32 = parts(defaults::Choice::default().ledger_start, 100), 0..=10000;
-        /// The most that a group can save up for later trials, in the same unit.
+        /// Maximum saved budget of a group, in the same unit.
         budget_most_percent: u32 = parts(defaults::Choice::default().ledger_max, 100), 0..=100000;
-        /// Income of this budget from each connection, in thousandths. Exploring may cost this part of the
-        /// reward for good on a path on which nothing can be gained.
+        /// Income of this budget from each connection, in thousandths. On a path without anything to gain,
+        /// exploring may cost this part of the reward for good.
         budget_income_permille: u32 = parts(defaults::Choice::default().ledger_income, 1000), 1..=1000;
-        /// Percent of the groups of neighbours that tcpilot steers, for a trial. It learns from the others,
-        /// and they keep the default. Below 100 a group is steered from its second connection on. A group
-        /// that was steered stays so when you raise the number.
+        /// Percent of the groups of neighbours under steering, for a trial. tcpilot learns from the others, and
+        /// they keep the default. Below 100 a group is steered from its second connection on. When you raise the
+        /// number, steered groups stay so.
         steer_percent: u32 = 100, 0..=100;
-        /// Whether tcpilot may move a long connection to another algorithm while it is open: to the one that
-        /// its path prefers, if that is surely better there.
+        /// Whether tcpilot may move a long open connection to another algorithm, if its path surely does better
+        /// with it.
         move_long: bool = false;
-        /// Percent by which the other algorithm must be better before tcpilot moves a connection. The lower
-        /// end of an interval of three standard deviations counts, not the estimate.
+        /// Percent of gain before tcpilot moves a connection. The lower end of an interval of three standard
+        /// deviations counts, not the estimate.
         move_gain_percent: u32 = 10, 0..=1000;
-        /// Seconds for which a connection that was moved or rescued keeps its algorithm.
+        /// Seconds between two moves of a connection, or between a rescue and a move.
         move_every_s: u32 = 300, 10..=86400;
     }
 }

@@ -114,15 +114,14 @@ fn lines(problems: &[Problem]) -> String {
 settings! {
     /// The effective configuration.
     Config {
-        /// Congestion controls to choose among. If the kernel lacks one of these two, the one that comes with
-        /// tcpilot (tp_cubic, tp_bbr) takes its place. If you name another algorithm and the kernel lacks it,
-        /// tcpilot leaves it out, and `status` says so. dctcp, prague, tp_dctcp and tp_prague are chosen only
-        /// if a connection negotiated ECN, and then only in a data center or if a policy lists them (see
-        /// "ECN" below).
+        /// Congestion controls to choose among. If the kernel lacks cubic or bbr, tcpilot uses its own tp_cubic or
+        /// tp_bbr. It leaves out any other algorithm the kernel lacks, and `status` says so. dctcp, prague,
+        /// tp_dctcp and tp_prague are chosen only if a connection negotiated ECN, and then only in a data center or
+        /// if a policy lists them (see "ECN" below).
         algorithms: Vec<Algorithm> = known(DEFAULT_ALGORITHMS), 1..=8;
-        /// Default congestion controls that tcpilot may replace. `built-in` is the one that the kernel was
-        /// built with, if tcpilot can read the kernel's build configuration. If a network namespace has
-        /// another default, its administrator has set it, and tcpilot leaves its connections alone.
+        /// Default congestion controls that tcpilot may replace. `built-in` is the compiled-in default of the
+        /// kernel, if tcpilot can read the build configuration. If a network namespace has another default, its
+        /// administrator has set it, and tcpilot leaves its connections alone.
         replace_defaults: Vec<Algorithm> = known(&["cubic", "reno", BUILT_IN]), 1..=4;
         /// Whether tcpilot also manages connections over loopback. They cross no network, so there is nothing
         /// to learn from them.
@@ -130,10 +129,9 @@ settings! {
         /// Decide and report, but set nothing. Connections keep the kernel's default, and tcpilot learns from
         /// them.
         dry_run: bool = false;
-        /// The most paths that tcpilot remembers at once. If there are more, it forgets the one that it
-        /// knows least about. Each takes about 120 bytes of kernel memory and 400 of the daemon's. With
-        /// epsilon-greedy each takes about 600 bytes there. If a tuning is on, each takes 550 bytes more,
-        /// and there the one that was unused for longest is forgotten.
+        /// Maximum number of remembered paths; the least known are evicted. Each takes about 120 bytes of kernel
+        /// memory and 400 of the daemon's; with epsilon-greedy about 600 bytes there. If a tuning is on, each takes
+        /// 550 bytes more, and there the longest unused path is evicted.
         paths_max: u32 = 16384, 64..=1048576;
     }
     with {
@@ -147,15 +145,15 @@ settings! {
         ssthresh: Ssthresh;
         /// Which remote addresses share a path.
         prefix: PrefixLengths;
-        /// The tunings beside the congestion control.
+        /// The tunings, in addition to the congestion control.
         tuning: Tuning;
         /// The state on disk.
         state: State;
         /// The control socket.
         socket: Socket;
-        /// Connections that are never touched.
+        /// Connections to leave untouched.
         leave_alone: LeaveAlone;
-        /// Connections that are treated differently, in the order in which they are tried.
+        /// Policies, in the order of their trial.
         policies: Vec<Policy>;
         /// The policies' names by their numbers, if these are not the file's order: see [`Config::number_as`].
         numbers: Vec<String>;
@@ -165,26 +163,25 @@ settings! {
 settings! {
     /// `[rescue]`: the switch, once, of a connection under heavy loss.
     Rescue {
-        /// The algorithm to which tcpilot switches the connection; "" for none. bbr does not take loss for
-        /// congestion. It must be one of the algorithms to choose from. tcpilot undoes a switch that does not
-        /// help, and charges it to the algorithm first chosen.
+        /// The algorithm after the switch; "" for none. bbr does not take loss for congestion. It must be one of
+        /// the algorithms to choose from. If a switch does not help, tcpilot undoes it, and charges it to the
+        /// algorithm first chosen.
         algorithm: Option<Algorithm> = Algorithm::new("bbr");
-        /// Loss is heavy if more than 1/2^shift of the segments were retransmitted. 6 is 1.6 %: with that
-        /// much loss cubic is far below the rate of the path. The last losses count, and only those that came
-        /// without a queue.
+        /// Loss is heavy if more than 1/2^shift of the segments were retransmitted. 6 is 1.6 %: at so much loss
+        /// cubic is far below the rate of the path. The last losses count, and only those without a queue.
         loss_shift: u32 = 6, 1..=16;
-        /// Segments that a connection must have sent before tcpilot judges its loss. With fewer than
-        /// 2^loss_shift a single retransmission would decide.
+        /// Segments before tcpilot judges the loss of a connection. Below 2^loss_shift a single retransmission
+        /// would decide.
         min_segments: u32 = 64, 1..=1000000;
         /// Whether the connection gets thin linear timeouts too. With few segments in flight its
         /// retransmission timer then does not back off, so it waits less.
         thin_linear_timeouts: bool = true;
-        /// Seconds for which tcpilot rescues nothing on a path after a rescue that did not help. Each further
-        /// failure doubles the time, up to 64 times as long.
+        /// Seconds without rescues on a path after a failed rescue. Each further failure doubles the time, up to 64
+        /// times as long.
         retry_s: u32 = 600, 1..=86400;
         /// Whether the published rule of loss holds instead: all losses of the connection count, whatever their
-        /// cause, it is switched as soon as they are heavy, and nothing is undone. Experiments that reproduce the
-        /// published ones set it.
+        /// cause, it is switched as soon as they are heavy, and nothing is undone. It is for reproducing the
+        /// published experiments.
         published: bool = false;
     }
 }
@@ -192,11 +189,11 @@ settings! {
 settings! {
     /// `[ssthresh]`: how a path's slow-start threshold is measured.
     Ssthresh {
-        /// Seconds after which tcpilot forgets the highest threshold, at the latest after twice as many. This
-        /// is shorter than the learner's window, because the threshold follows the load of the moment.
+        /// Seconds until tcpilot forgets the highest threshold, at the latest after twice as many. This is shorter
+        /// than the learner's window, because the threshold follows the load of the moment.
         window_s: u32 = 30, 1..=86400;
-        /// Packets below which a threshold does not count: it then shows that the flow was short, and says
-        /// nothing about the path. 10 is the initial window (RFC 6928).
+        /// Least threshold that counts, in packets. A smaller one shows only a short flow, not the path. 10 is the
+        /// initial window (RFC 6928).
         floor_packets: u32 = 10, 1..=100000;
     }
 }
@@ -205,13 +202,13 @@ settings! {
     /// `[prefix]`: which remote addresses share a path, as prefix lengths in bits.
     PrefixLengths {
         /// Bits in private and link-local IPv4 space (RFC 1918, RFC 6598, RFC 3927). Neighbours there may be
-        /// reached in different ways, for instance a VPN beside a LAN, so each host is a path.
+        /// reached in different ways, for instance by a VPN and by a LAN, so each host is a path.
         ipv4_private: u8 = 32, 0..=32;
-        /// Bits in other IPv4 space. A /24 is the longest prefix that is routed between providers.
+        /// Bits in other IPv4 space. Providers route no longer prefixes than a /24.
         ipv4_public: u8 = 24, 0..=32;
         /// Bits in private and link-local IPv6 space (RFC 4193, RFC 4291): each host is a path.
         ipv6_private: u8 = 128, 0..=128;
-        /// Bits in other IPv6 space. A /48 is the longest prefix that is routed between providers.
+        /// Bits in other IPv6 space. Providers route no longer prefixes than a /48.
         ipv6_public: u8 = 48, 0..=128;
     }
 }
@@ -221,8 +218,7 @@ settings! {
     State {
         /// Seconds between two saves. A crash loses at most the knowledge of this time.
         save_interval_s: u32 = 60, 1..=86400;
-        /// Days after which tcpilot forgets a path that was not used. A week sees each weekday's traffic
-        /// once.
+        /// Days until tcpilot forgets an unused path. A week sees each weekday's traffic once.
         max_age_days: u32 = 7, 1..=3650;
     }
 }
@@ -241,7 +237,7 @@ impl State {
 
 const DEFAULT_ALGORITHMS: &[&str] = &["cubic", "bbr"];
 
-/// The word in `replace_defaults` for the default that the kernel was built with.
+/// The word in `replace_defaults` for the kernel's compiled-in default.
 pub const BUILT_IN: &str = "built-in";
 
 fn known(names: &[&str]) -> Vec<Algorithm> {
@@ -260,7 +256,7 @@ impl Config {
         Config::of(Config::read_source(path)?.as_ref())
     }
 
-    /// The text of the file that [`Config::load`] reads; `None`: the defaults are in force.
+    /// The text of the file of [`Config::load`]; `None`: the defaults are in force.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -341,7 +337,7 @@ impl Config {
         top.refuse_others(|key| belongs(key, "", &known));
     }
 
-    /// Reports values that are right by themselves, but contradict another value.
+    /// Reports contradictions between values.
     fn refuse_contradictions(&self, top: &Table<'_>) {
         let rescuer = self.rescue.algorithm.as_ref();
         let thompson = &self.learner.thompson;

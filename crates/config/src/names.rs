@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn a_different_word_is_not_taken_for_a_slip() {
+    fn another_word_is_no_slip() {
         assert_eq!(suggest("colour", ["epsilon", "kind"]), None);
         assert_eq!(suggest("", ["epsilon"]), None);
     }

@@ -10,15 +10,15 @@ use super::{
     SeparateByInterface, SeparateByNamespace,
 };
 
-/// The name of the policy for connections that no rule matches; its number is 0.
+/// The policy of connections without a matching rule; its number is 0.
 pub const DEFAULT_POLICY: &str = "default";
 /// The name of the policy of `[leave_alone]`; its number is 1.
 pub const LEAVE_ALONE_POLICY: &str = "leave-alone";
 
-/// The number of policies that always exist.
+/// The number of built-in policies.
 pub(super) const RESERVED: usize = 2;
 pub(super) const LEAVE_ALONE_ID: u8 = 1;
-/// The most policies that a file may have.
+/// Maximum number of policies in a file.
 const MOST_POLICIES: usize = TP_MAX_POLICIES as usize - RESERVED;
 
 settings! {
@@ -37,7 +37,7 @@ settings! {
     }
 }
 
-/// `[leave_alone]`: a connection that matches any one entry is left alone.
+/// `[leave_alone]`: a match of any entry leaves a connection alone.
 pub type LeaveAlone = Match;
 
 settings! {
@@ -55,32 +55,32 @@ settings! {
 }
 
 settings! {
-    /// `[[policy]]`: connections that are treated differently.
+    /// `[[policy]]`: connections with a treatment of their own.
     Policy {
-        /// Its name in reports. The name is part of a path's name, so with a new name tcpilot starts to learn
-        /// anew.
+        /// Its name in reports. The name is part of a path's name, so under a new name tcpilot learns from the
+        /// beginning.
         name: String = String::new();
         /// Whether tcpilot never touches its connections.
         leave_alone: bool = false;
         /// The algorithms to choose from, out of those of the top level; if you leave it out, all of them. If
         /// you list dctcp or prague here, tcpilot may choose it on public addresses too.
         algorithms: Vec<Algorithm> = Vec::new(), 1..=8;
-        /// Whether heavy loss switches its connections to the algorithm of `[rescue]`. If you leave it out,
-        /// that happens only if the policy lists that algorithm, or lists none.
+        /// Whether heavy loss switches its connections to the algorithm of `[rescue]`. If you leave it out: only if
+        /// the policy lists this algorithm, or lists none.
         rescue: Option<bool> = None;
         /// Which of its paths are separate in each network namespace, in place of `separate_by_namespace` of `[learner]`.
         separate_by_namespace: Option<SeparateByNamespace> = None;
         /// Whether the host's interface separates its paths, in place of `separate_by_interface` of `[learner]`.
         separate_by_interface: Option<SeparateByInterface> = None;
-        /// The purpose that its connections are tuned for, in place of the objective of `[tuning]`.
+        /// Its objective, in place of the one of `[tuning]`.
         objective: Option<Objective> = None;
-        /// The kind of network, in place of that of `[tuning]`.
+        /// Its kind of network, in place of the one of `[tuning]`.
         network: Option<Network> = None;
-        /// The tunings, in place of those that follow from objective and network.
+        /// Its tunings, in place of those of its objective and network.
         features: Vec<Feature> = Vec::new();
     }
     with {
-        /// Which connections: those that each list matches that is not empty.
+        /// Its connections: each non-empty list must match.
         matches: Match;
         /// Prefix lengths of its own.
         prefix: PrefixOverrides;

@@ -1,5 +1,4 @@
-//! Properties that separate paths to the same addresses: the network namespace, and the interface that the
-//! host sends by.
+//! Properties that separate paths to the same addresses: network namespace and outgoing interface.
 
 use std::{collections::HashSet, fs};
 
@@ -7,7 +6,7 @@ use tcpilot_abi::{TP_SEPARATE_ALL, TP_SEPARATE_EGRESS, TP_SEPARATE_NONE, TP_SEPA
 
 use super::{Config, Policy};
 
-/// The paths that are learned separately in each network namespace.
+/// Paths with separate knowledge in each network namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeparateByNamespace {
     /// Paths to private addresses.
@@ -35,7 +34,7 @@ impl SeparateByNamespace {
     }
 }
 
-/// Whether paths are learned separately for each interface that the host sends by.
+/// Whether paths have separate knowledge for each outgoing interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeparateByInterface {
     /// If the host has default routes by several interfaces.
@@ -157,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn default_routes_by_two_interfaces_are_several_ways_out() {
+    fn two_default_interfaces_are_several_ways_out() {
         let wired = HEAD.to_owned() + &ipv4("eth0", "00000000", "0003");
         assert!(!are_several(&wired, ""));
         assert!(!are_several(

@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_with_any_bit_turned_is_not_read() {
+    fn row_with_a_flipped_bit_is_refused() {
         let mut writer = Writer::new();
         writer.u16(7).f64(0.25).f32(-1.5).u64(9);
         let row = writer.finish();

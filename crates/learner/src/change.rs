@@ -18,7 +18,7 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Takes in a residual in standard deviations; says whether the path changed, and starts anew if so.
+    /// Takes in a residual in standard deviations; says whether the path changed, and resets if so.
     pub fn observe(&mut self, z: f64, drift: f64, alarm: f64) -> bool {
         let step = |sum: u16, z: f64| {
             let sum = f64::from(sum) + STEPS * (z - drift);
@@ -42,7 +42,7 @@ pub struct Alarms {
 
 impl Alarms {
     /// Notes that a child alarmed at `now_s` (seconds). Says whether enough different children did for
-    /// the node to count as changed, and starts anew if so.
+    /// the node to count as changed, and resets if so.
     pub fn note(&mut self, child: u32, now_s: f64, settings: &Change) -> bool {
         self.recent
             .retain(|(at, other)| *at + settings.window_s >= now_s && *other != child);
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shift_of_two_deviations_alarms_within_four_samples() {
+    fn two_deviations_alarm_within_four_samples() {
         for sign in [-1.0, 1.0] {
             let mut sums = Sums::default();
             let alarm = (1..10).find(|_| sums.observe(2.0 * sign, 0.5, 5.0));
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_changes_when_three_different_paths_did_in_ten_minutes() {
+    fn group_changes_after_three_paths_in_ten_minutes() {
         let settings = Change::default();
         let mut alarms = Alarms::default();
         assert!(!alarms.note(1, 0.0, &settings));

@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn points_have_mean_zero_and_the_identity_as_covariance() {
+    fn points_have_zero_mean_and_identity_covariance() {
         let points = Points::new().0.map(|x| x.map(f64::from));
         for dimension in &points {
             assert!(dimension.iter().sum::<f64>().abs() < 1e-5);
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arm_that_is_surely_better_gets_all_but_the_floor() {
+    fn surely_better_arm_gets_all_but_the_floor() {
         let shares = shares(&[0.8, -0.4], 0.05);
         assert_eq!(shares[0], Choice::default().floor_default);
         assert!((shares[1] - 0.99).abs() < 1e-12 && shares[2] == 0.0);
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arm_that_only_neighbours_speak_against_is_still_tried() {
+    fn arm_bad_only_for_neighbours_is_tried() {
         let settings = Choice::default();
         let (told, own) = (belief(&[-2.0], 0.05), belief(&[-0.1], 0.5));
         let ledger = Ledger::new(&settings);
@@ -385,7 +385,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn shares_are_probabilities_and_the_default_keeps_its_floor(
+        fn shares_are_probabilities_with_a_default_floor(
             means in prop::array::uniform7(-2.0f64..2.0), sd in 0.001f64..2.0,
         ) {
             are_probabilities::<0>(&means, sd)?;

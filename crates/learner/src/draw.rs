@@ -88,7 +88,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn one_path_draws_the_same_within_an_epoch_and_anew_in_the_next() {
+    fn path_draws_once_per_epoch() {
         assert_eq!(uniform(7, 42, 3), uniform(7, 42, 3));
         let different = (0..100)
             .filter(|e| uniform(7, 42, *e) != uniform(7, 42, e + 1))
@@ -125,7 +125,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_arm_is_drawn_as_often_as_its_share(weights in prop::collection::vec(0.0f64..1.0, 8)) {
+        fn arm_is_drawn_by_its_share(weights in prop::collection::vec(0.0f64..1.0, 8)) {
             let total: f64 = weights.iter().sum::<f64>() + 1e-3;
             let mut shares = [0.0; MAX_ARMS];
             for (share, weight) in shares.iter_mut().zip(&weights) {

@@ -128,7 +128,7 @@ impl Parents {
     }
 }
 
-/// Learns the widths from the tree's samples, and computes its sums anew with them.
+/// Learns the widths from the tree's samples, and recomputes its sums with them.
 ///
 /// # Errors
 /// [`crate::linalg::NotPositive`] when a sample is not finite.
@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spread_is_found_again_whatever_the_noise_of_the_children() {
+    fn spread_is_recovered_despite_noise() {
         for (truth, deviation) in [(0.1, 0.05), (0.3, 0.2), (0.8, 0.3)] {
             let points = crate::choice::normal_quantile;
             let mut parent = [Children::default(); 1];
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_noise_is_found_again_though_a_few_samples_are_out_of_proportion() {
+    fn noise_is_recovered_despite_outliers() {
         let found = |wild: u32| {
             let mut noise = Noise::new(&Model::default());
             for i in 0..20_000u32 {

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gain_is_known_better_if_both_arms_deviate_alike() {
+    fn correlated_arms_make_a_gain_surer() {
         let mut known = Information::<2>::isotropic(0.0, 1.0);
         // Covariance [[1, r], [r, 1]] with r = 0.9; its inverse is [[1, -r], [-r, 1]] / (1 - r²).
         let r = 0.9;
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_stays_unknown_through_a_spread() {
+    fn unknown_stays_unknown_through_a_spread() {
         let mut one = Information::<2>::NONE;
         one.precision[0][0] = 4.0;
         one.shift[0] = 2.0;

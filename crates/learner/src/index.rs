@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_put_in_is_found_and_nothing_else() {
+    fn only_inserted_keys_are_found() {
         let key = |n: u32| u64::from(n) * 7;
         let mut index = Index::default();
         for n in 0..5000 {

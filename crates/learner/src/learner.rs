@@ -4,7 +4,7 @@
 //! experience, the changes that were found. They are saved, and people see them, whichever learner is in
 //! force. Learners differ in the shares that they make, and so in the choice distributions that they write.
 //!
-//! To add one: a file beside `thompson.rs` with an implementation of [`Learner`], and its line in
+//! To add one: a file next to `thompson.rs` with an implementation of [`Learner`], and its line in
 //! [`KINDS`]. The simulator knows it by that. The daemon needs its number in `bpf/abi/learner.h` too.
 
 use crate::MAX_ARMS;
@@ -178,7 +178,7 @@ pub struct Restored {
     pub damaged: usize,
     /// Rows of classes that no connection has any more. They will be removed.
     pub outdated: usize,
-    /// A head for the same number of arms was there; without one the learner begins anew.
+    /// A head for the same number of arms was there; without one the learner starts without knowledge.
     pub head: bool,
 }
 

@@ -61,7 +61,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_used_up_balance_leaves_one_per_cent_a_connection() {
+    fn empty_balance_leaves_one_per_cent() {
         let settings = Choice::default();
         let mut ledger = Ledger::new(&settings);
         let lost: f64 = (0..1000)

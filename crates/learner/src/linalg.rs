@@ -75,7 +75,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_solution_times_the_matrix_is_the_right_hand_side(
+        fn solution_satisfies_the_equation(
             n in 1usize..8,
             root in prop::collection::vec(-2.0f64..2.0, 49),
             b in prop::collection::vec(-5.0f64..5.0, 7),

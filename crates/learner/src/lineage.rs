@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn ipv6_hosts_of_a_site_share_48_bits_and_local_ones_64() {
+    fn ipv6_site_is_48_bits_local_64() {
         assert_eq!(
             lineage("2001:db8:1:2::1").path,
             lineage("2001:db8:1:2::9").path
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lineage_follows_from_the_key_of_its_path_its_group_or_its_site() {
+    fn lineage_follows_from_any_of_its_keys() {
         for peer in ["198.51.100.7", "2001:db8:1:2::1", "fd00:1:2:3::4", "::1"] {
             let whole = lineage(peer);
             assert_eq!(Lineage::of_key(&whole.path), whole);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_of_one_prefix_with_unlike_rtts_are_apart_below_the_class() {
+    fn clients_with_unlike_rtts_have_separate_paths() {
         let near = Class {
             rtt_octave: Class::octave(10_000),
             ..Class::default()

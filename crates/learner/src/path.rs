@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_hour_is_no_fault_of_the_arm_that_met_it() {
+    fn busy_hour_is_not_charged_to_an_arm() {
         let advantage = |widths: &Widths| {
             let mut evidence = Evidence::<1>::NONE;
             for i in 0..200 {

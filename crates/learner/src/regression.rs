@@ -2,7 +2,7 @@
 //!
 //! A feature must be known *before* the choice; the size is one, too, since no arm changes it. Loss or
 //! the RTT under load are outcomes: to explain a reward by them would explain the arm away. Recursive
-//! least squares with forgetting (Haykin, *Adaptive Filter Theory*, chapter 9), solved anew now and
+//! least squares with forgetting (Haykin, *Adaptive Filter Theory*, chapter 9), solved again now and
 //! then rather than at each sample.
 
 use crate::bytes::{Reader, Writer};
@@ -91,7 +91,7 @@ impl Regression {
             .sum()
     }
 
-    /// Takes in a connection's reward. The arm is a dummy variable beside the features. Otherwise an
+    /// Takes in a connection's reward. The arm is a dummy variable next to the features. Otherwise an
     /// arm that got the large transfers would look better than it is.
     pub fn observe(
         &mut self,
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_rtts_are_explained_and_the_arm_is_not() {
+    fn size_and_rtt_are_explained_not_the_arm() {
         let settings = Settings::default();
         let mut regression = Regression::default();
         let truth = |x: &Features| 14.0 - 0.8 * x.handshake_rtt_us.ln() + 0.3 * x.bytes.ln();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fifth_of_liars_moves_the_level_by_less_than_a_fifth_of_their_lie() {
+    fn liars_move_the_level_less_than_proportionally() {
         let level = |lie: f64| {
             let settings = Settings::default();
             let mut regression = Regression::default();

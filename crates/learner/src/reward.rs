@@ -17,9 +17,9 @@ pub struct Measures {
     pub bytes_acked: u64,
     /// Microseconds with data under way (`tcpi_busy_time`).
     pub busy_us: u64,
-    /// Of these: limited by the receiver's window (`tcpi_rwnd_limited`).
+    /// Part of it limited by the receiver's window (`tcpi_rwnd_limited`).
     pub window_limited_us: u64,
-    /// Of these: limited by the send buffer (`tcpi_sndbuf_limited`).
+    /// Part of it limited by the send buffer (`tcpi_sndbuf_limited`).
     pub buffer_limited_us: u64,
     /// Segments sent, retransmissions included.
     pub segments: u64,
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn one_per_cent_more_goodput_does_not_pay_for_a_fifth_sent_again() {
+    fn small_gain_does_not_pay_for_retransmissions() {
         // cubic and bbr on the shallow queue: 5.54 Mbit/s and 5.2 %, 5.61 and 23.4 %
         let cubic = Measures {
             busy_us: 1_444_043,
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_reader_is_not_charged_to_the_arm() {
+    fn slow_reader_is_not_charged() {
         let slow = Measures {
             busy_us: 5_000_000,
             window_limited_us: 4_000_000,
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn an_rtt_that_grows_within_the_dead_zone_hardly_counts() {
+    fn rtt_growth_within_dead_zone_counts_little() {
         let near = Measures {
             srtt_us: 40,
             min_rtt_us: 20,
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_busy_teaches_nothing() {
+    fn never_busy_connection_is_rejected() {
         let idle = Measures {
             busy_us: 10,
             window_limited_us: 8,
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_out_costs_less_where_all_time_out() {
+    fn timeout_costs_less_if_all_time_out() {
         let mut usual = TimeOuts::default();
         for i in 0..100 {
             usual.count(i % 10 < 9);

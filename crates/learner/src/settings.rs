@@ -68,11 +68,11 @@ pub struct Model {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Memory {
-    /// Of a path's own samples.
+    /// Half-life of a path's own samples.
     pub path_s: f64,
-    /// Of a path's message to its group.
+    /// Half-life of a path's message to its group.
     pub group_s: f64,
-    /// Of a group's message to its site, and of those above.
+    /// Half-life of a group's message to its site, and of messages above.
     pub above_s: f64,
     /// The most paths that are kept. If there are more, those with the fewest and oldest samples
     /// are forgotten. A million takes 80 to 140 MB, with two to four arms.

@@ -398,7 +398,7 @@ impl<const C: usize> Tree<C> {
         Ok((2.0 - far / self.outlier_sd).clamp(0.0, 1.0))
     }
 
-    /// Computes all sums anew from the paths, with the present widths.
+    /// Recomputes all sums from the paths, with the present widths.
     ///
     /// # Errors
     /// [`NotPositive`] only if samples are not finite.

@@ -13,7 +13,7 @@ fn learner(arms: usize) -> Thompson {
 }
 
 #[test]
-fn a_path_that_was_never_seen_profits_from_its_neighbours() {
+fn unseen_path_profits_from_its_neighbours() {
     let mut learner = learner(2);
     let unseen = lineage(100, 99, 40_000);
     let before = learner.plan(&unseen, 0.0).shares[1];
@@ -32,7 +32,7 @@ fn a_path_that_was_never_seen_profits_from_its_neighbours() {
 }
 
 #[test]
-fn a_prefix_whose_clients_differ_in_rtt_teaches_each_class_its_own() {
+fn each_rtt_class_learns_its_own() {
     let mut learner = learner(2);
     let (near, far) = (lineage(100, 1, 10_000), lineage(100, 2, 60_000));
     for i in 0..20u64 {
@@ -46,7 +46,7 @@ fn a_prefix_whose_clients_differ_in_rtt_teaches_each_class_its_own() {
 }
 
 #[test]
-fn a_lone_path_with_a_connection_in_700_s_still_learns() {
+fn lone_path_learns_from_rare_connections() {
     let mut learner = learner(3);
     let path = lineage(100, 1, 40_000);
     for i in 0..60u64 {
@@ -61,7 +61,7 @@ fn a_lone_path_with_a_connection_in_700_s_still_learns() {
 }
 
 #[test]
-fn a_shallow_queue_is_left_to_the_arm_that_wastes_least() {
+fn shallow_queue_goes_to_least_wasteful_arm() {
     let mut learner = learner(2);
     let path = lineage(100, 1, 120_000);
     let settings = Settings::default().reward;
@@ -87,7 +87,7 @@ fn a_shallow_queue_is_left_to_the_arm_that_wastes_least() {
 }
 
 #[test]
-fn peers_that_vanish_do_not_count_against_the_arm_that_has_them() {
+fn vanished_peers_are_not_charged() {
     let mut learner = learner(2);
     let path = lineage(100, 1, 40_000);
     let now_s = teach(&mut learner, path, &[0.0, 0.5], 60, 0.0);
@@ -103,7 +103,7 @@ fn peers_that_vanish_do_not_count_against_the_arm_that_has_them() {
 }
 
 #[test]
-fn a_change_is_noticed_and_the_path_goes_back_to_the_default() {
+fn changed_path_returns_to_the_default() {
     let mut learner = learner(2);
     let path = lineage(100, 1, 40_000);
     let now_s = teach(&mut learner, path, &[0.0, 1.0], 60, 0.0);
@@ -123,7 +123,7 @@ fn a_change_is_noticed_and_the_path_goes_back_to_the_default() {
 }
 
 #[test]
-fn what_cannot_be_used_changes_nothing() {
+fn unusable_observation_changes_nothing() {
     let mut learner = learner(2);
     let path = lineage(100, 1, 40_000);
     assert!(learner.observe(&seen(path, 2, 13.0, 0.0)).is_err());

@@ -176,7 +176,7 @@ proptest! {
     }
 
     #[test]
-    fn sums_made_anew_are_those_kept_up_to_date(samples in samples(), gone in 0u32..16) {
+    fn recomputed_sums_equal_incremental_ones(samples in samples(), gone in 0u32..16) {
         let mut tree = tree_of(&settings(), &samples);
         tree.remove(&lineage(gone).path).unwrap();
         let (before, _) = tree.belief_of_unseen(&lineage(gone), 0.0).unwrap();
@@ -242,7 +242,7 @@ fn knowledge_fades_towards_the_prior() {
 }
 
 #[test]
-fn a_busy_path_counts_for_no_more_than_its_cap_in_its_group() {
+fn busy_path_is_capped_in_its_group() {
     let mut settings = settings();
     settings.model.path_weight_max = 16.0;
     let seen_by_neighbour = |samples: u32| {
@@ -259,7 +259,7 @@ fn a_busy_path_counts_for_no_more_than_its_cap_in_its_group() {
 }
 
 #[test]
-fn a_path_that_lies_without_measure_moves_its_neighbours_by_a_bounded_amount() {
+fn lying_path_moves_neighbours_within_bounds() {
     let mut settings = settings();
     settings.model.outlier_sd = 2.0;
     let with_a_lie = |lie: f64| {
@@ -286,7 +286,7 @@ fn a_path_that_lies_without_measure_moves_its_neighbours_by_a_bounded_amount() {
 /// A path with samples one after another: the load at each is a variable of its own, with the
 /// covariance of an Ornstein-Uhlenbeck process.
 #[test]
-fn evidence_over_time_is_that_of_the_joint_process() {
+fn evidence_matches_the_joint_process() {
     let widths = Widths {
         noise: 0.25,
         baseline: 0.64,

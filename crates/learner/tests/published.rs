@@ -18,7 +18,7 @@ fn published(learner: &mut Thompson, now_s: f64, budget: usize) -> HashMap<NodeK
 }
 
 #[test]
-fn a_sample_publishes_its_path_and_all_nodes_above_it() {
+fn sample_publishes_path_and_nodes_above() {
     let mut learner = Thompson::new(2, Settings::default()).unwrap();
     let who = lineage(1, 1, 40_000);
     learner.observe(&seen(who, 0, 13.0, 0.0)).unwrap();
@@ -31,7 +31,7 @@ fn a_sample_publishes_its_path_and_all_nodes_above_it() {
 }
 
 #[test]
-fn neighbours_of_what_was_learned_follow_within_the_budget() {
+fn neighbours_are_published_within_the_budget() {
     let mut learner = Thompson::new(2, Settings::default()).unwrap();
     let mut now_s = 0.0;
     for host in 0..20 {
@@ -63,7 +63,7 @@ fn neighbours_of_what_was_learned_follow_within_the_budget() {
 }
 
 #[test]
-fn each_path_is_published_once_a_round_though_nothing_is_learned() {
+fn each_path_is_published_once_per_round() {
     let mut learner = Thompson::new(2, Settings::default()).unwrap();
     for host in 0..50 {
         learner
@@ -135,7 +135,7 @@ fn arms_keep_their_shares_under_the_kernels_numbers() {
 }
 
 #[test]
-fn a_view_has_the_truth_in_its_interval_and_says_where_it_comes_from() {
+fn view_contains_truth_and_names_its_source() {
     let mut learner = Thompson::new(2, Settings::default()).unwrap();
     let busy = lineage(1, 1, 40_000);
     let assumed = learner.view(&busy.node(Level::Global), 0.0).unwrap();
@@ -212,7 +212,7 @@ fn samples_of_one_connection_count_less_than_connections() {
 }
 
 #[test]
-fn a_learner_that_has_seen_nothing_has_spent_nothing() {
+fn new_learner_has_spent_nothing() {
     let learner = Thompson::new(2, Settings::default()).unwrap();
     assert_eq!(format!("{:.1}", learner.spent()), "0.0");
 }

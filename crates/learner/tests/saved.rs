@@ -71,7 +71,7 @@ proptest! {
     /// A draw at the edge of two arms may fall to either: shares are counted over 64 points, so one
     /// of them (0.016) may differ.
     #[test]
-    fn a_restored_learner_has_the_plans_of_the_one_that_was_saved(
+    fn restored_learner_has_the_saved_plans(
         samples in samples(), later_s in 0.0f64..40_000.0,
     ) {
         let mut learner = Thompson::new(ARMS, Settings::default()).unwrap();
@@ -92,7 +92,7 @@ proptest! {
     }
 
     #[test]
-    fn rows_that_were_saved_when_they_changed_are_as_good_as_all_of_them(
+    fn incremental_rows_equal_a_full_save(
         first in samples(), second in samples(),
     ) {
         let mut learner = Thompson::new(ARMS, Settings::default()).unwrap();
@@ -120,7 +120,7 @@ proptest! {
 }
 
 #[test]
-fn a_client_of_two_octaves_is_restored_as_one() {
+fn client_of_two_octaves_is_one() {
     let mut learner = Thompson::new(ARMS, Settings::default()).unwrap();
     let mut now_s = 1e9;
     for i in 0..30 {
@@ -180,7 +180,7 @@ fn two_groups() -> (Thompson, f64) {
 }
 
 #[test]
-fn a_save_in_parts_gives_each_row_once_and_what_changed_meanwhile_again() {
+fn partial_saves_give_changed_rows_again() {
     let (mut learner, now_s) = two_groups();
     let mut whole = Rows::new();
     save(&mut learner, true, &mut whole);
@@ -219,7 +219,7 @@ fn a_damaged_row_loses_only_itself() {
 }
 
 #[test]
-fn without_a_head_or_with_other_arms_learning_begins_anew() {
+fn missing_head_or_other_arms_reset_learning() {
     let (mut learner, now_s) = two_groups();
     let mut rows = Rows::new();
     save(&mut learner, true, &mut rows);
@@ -243,7 +243,7 @@ fn knowledge_older_than_its_memory_is_dropped() {
 }
 
 #[test]
-fn the_least_taught_are_forgotten_first_and_their_neighbours_still_know() {
+fn least_sampled_paths_are_forgotten_first() {
     let mut settings = Settings::default();
     settings.memory.paths_max = 64;
     let mut learner = Thompson::new(ARMS, settings).unwrap();
@@ -287,7 +287,7 @@ fn the_least_taught_are_forgotten_first_and_their_neighbours_still_know() {
 }
 
 #[test]
-fn rows_of_former_classes_are_set_aside_and_removed() {
+fn rows_of_former_classes_are_removed() {
     let mut learner = Thompson::new(2, Settings::default()).unwrap();
     let now = lineage(1, 1, 700);
     let former = Lineage::of_prefix(now.path.prefix, 6, 0);

@@ -176,7 +176,7 @@ mod tests {
     const ID: &str = "3d9e4f0a-7f43-4b0c-9d4c-8f0b9a1c2d3e";
 
     #[test]
-    fn the_pod_of_a_cgroup_is_found_with_either_driver() {
+    fn pod_is_found_with_either_cgroup_driver() {
         let systemd = format!(
             "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{}.slice/cri-containerd-0f.scope",
             ID.replace('-', "_")
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_has_the_name_that_its_logs_have() {
+    fn pod_has_the_name_of_its_logs() {
         let logs = tempfile::tempdir().unwrap();
         fs::create_dir(logs.path().join(format!("shop_web-7c9_{ID}"))).unwrap();
         assert_eq!(pod_names(logs.path())[ID], "shop/web-7c9");

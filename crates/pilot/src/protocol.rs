@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_ends_without_a_whole_answer_is_one_clear_line() {
+    fn cut_off_answer_is_one_clear_line() {
         let cut_off = "SOCKET was closed before the answer was complete; tcpilot ended, or has too many \
                        clients: ask again";
         assert_eq!(line_if(drop), cut_off);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_an_import_fits_in_a_question() {
+    fn part_of_an_import_fits_a_question() {
         let long = "n".repeat(255);
         let algorithm = StoredAlgorithm {
             name: "n".repeat(15),
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_written_item_by_item_is_the_list() {
+    fn list_written_by_item_is_the_list() {
         let mut bytes = Vec::new();
         let items = |each: &mut dyn FnMut(&i32)| {
             [1, 2, 3].iter().for_each(each);

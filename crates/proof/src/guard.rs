@@ -2,10 +2,10 @@
 //!
 //! Harm counts as shown when the whole interval lies beyond the bound: then steering a group, or the host, is
 //! worse than the kernel's default by more than the bound, whenever one looks. The earlier measurements do
-//! not speak about the next try, so its sums begin anew.
+//! not speak about the next try, so its sums restart.
 //!
 //! An algorithm that helped for months may turn harmful, and months of gain would hide it for as long again. So
-//! beside all pairs of a try the guard looks at the latest ones alone: sums that begin anew each [`RECENT`] pairs.
+//! in addition to all pairs of a try the guard looks at the latest ones alone: its sums restart after each [`RECENT`] pairs.
 //! It also looks at the sums before, so that it always knows between one and two times as many.
 
 use serde::{Deserialize, Serialize};
@@ -40,7 +40,7 @@ impl Default for Limits {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Guard {
-    /// Of the whole try.
+    /// The pairs of the whole try.
     pairs: Pairs,
     /// The latest pairs: those since the last but one beginning, and since the last.
     recent: [Pairs; 2],
@@ -134,7 +134,7 @@ impl Guard {
 /// A try was calm after as many pairs as would show twice the bound at this deviation.
 const CALM_SD: f64 = 0.1;
 
-/// Pairs after which the latest ones begin anew. Fewer would find a change sooner, and each beginning is another
+/// Pairs after which the sums of the latest restart. Fewer would find a change sooner, and each beginning is another
 /// chance to be wrong.
 pub const RECENT: u64 = 100;
 
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn harm_stops_it_and_it_tries_again_later_each_time_after_twice_as_long() {
+    fn harm_stops_with_doubling_retries() {
         let mut guard = Guard::default();
         let (mut now_s, mut pauses) = (1_000_000, Vec::new());
         for _ in 0..7 {
@@ -175,13 +175,13 @@ mod tests {
     }
 
     #[test]
-    fn a_small_harm_and_a_gain_do_not_stop_it() {
+    fn small_harm_or_gain_does_not_stop() {
         assert_eq!(feed(&mut Guard::default(), 0, 5000, -0.015), None);
         assert_eq!(feed(&mut Guard::default(), 0, 5000, 0.2), None);
     }
 
     #[test]
-    fn what_helped_for_long_and_turns_harmful_is_stopped_nearly_as_soon_as_what_always_was() {
+    fn late_harm_is_stopped_nearly_as_soon() {
         let mut guard = Guard::default();
         assert_eq!(feed(&mut guard, 0, 5000, 0.2), None);
         let (pairs, _) = feed(&mut guard, 300_000, 1000, -0.3).unwrap();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_calm_try_the_next_stop_is_short_again() {
+    fn stop_is_short_after_a_calm_try() {
         let mut guard = Guard::default();
         feed(&mut guard, 1_000_000, 200, -0.3).unwrap();
         let (_, second) = feed(&mut guard, 2_000_000, 200, -0.3).unwrap();

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn more_is_expected_of_a_larger_connection_and_of_large_ones_the_same() {
+    fn expected_goodput_rises_with_size_then_saturates() {
         let all = [1 << 14, 1 << 18, 1 << 22, 1 << 30, 1 << 40].map(expected);
         assert!(all.is_sorted() && all[0] < -2.5, "{all:?}");
         assert!((all[1] + std::f64::consts::LN_2).abs() < 1e-12);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn effects_are_differences_of_means_and_classes_need_both_blocks() {
+    fn effects_are_mean_differences_within_shared_classes() {
         let treated = sums(&[
             outcome(1 << 20, 2.0),
             outcome(1 << 20, 3.0),
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_several_groups_count_alike_and_too_few_connections_not_at_all() {
+    fn groups_count_alike_small_blocks_not() {
         let few = sums(&[outcome(20_000, 1.0)]);
         assert_eq!(few.means(2), None);
         let many = sums(&[outcome(1 << 20, 3.0); 9]);
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sizes_explain_is_no_effect() {
+    fn effect_of_size_is_no_effect() {
         // The treated blocks happened to have connections of which more was to be expected.
         let mut effects = Effects::default();
         for i in 0..40 {

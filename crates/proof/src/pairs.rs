@@ -75,7 +75,7 @@ impl Pairs {
         let n = self.count as f64;
         let slope = self.slope();
         let mean = (self.sum - slope * self.covariate) / n;
-        // Of d − θx around its mean; the last digits may make it negative.
+        // The variance of d − θx around its mean; the last digits may make it negative.
         let square = slope.mul_add(
             slope.mul_add(self.covariate_square, -2.0 * self.product),
             self.square,
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_covariate_it_is_the_plain_mean_and_deviation() {
+    fn without_covariate_it_is_mean_and_deviation() {
         let (mean, sd) = pairs(&[(1.0, 0.0), (2.0, 0.0), (3.0, 0.0)])
             .moments()
             .unwrap();
@@ -135,18 +135,18 @@ mod tests {
     }
 
     #[test]
-    fn what_the_covariate_explains_is_no_noise() {
+    fn explained_variance_is_no_noise() {
         let explained = pairs(&[(3.0, 1.0), (1.0, -1.0)].repeat(10));
         let (mean, sd) = explained.moments().unwrap();
         assert!((mean - 2.0).abs() < 1e-12 && sd < 1e-6, "{mean} {sd}");
-        // Of so few nobody can say whether the covariate was luck.
+        // So few pairs cannot show whether the covariate fits by chance.
         let few = pairs(&[(3.0, 1.0), (1.0, -1.0)].repeat(9));
         assert!(few.moments().unwrap().1 > 0.9);
     }
 
     /// Such as the round trip of the handshake, with the queue that all connections of a block make in it.
     #[test]
-    fn a_covariate_that_steering_changed_is_not_taken_off() {
+    fn covariate_changed_by_steering_is_not_used() {
         let swing = |i: u32| if i % 2 == 0 { 0.1 } else { -0.1 };
         let values: Vec<(f64, f64)> = (0..40)
             .map(|i| (0.2 + swing(i), -1.0 + swing(i / 2)))
@@ -159,13 +159,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finite_is_left_out() {
+    fn infinite_values_are_left_out() {
         assert_eq!(pairs(&[(f64::NAN, 0.0), (0.0, f64::INFINITY)]).count, 0);
     }
 
     proptest! {
         #[test]
-        fn sums_of_two_hosts_are_those_of_all_their_pairs(
+        fn sums_of_hosts_add_up(
             values in prop::collection::vec((-2.0..2.0, -1.0..1.0), 4..60), at in 0usize..60
         ) {
             let at = at.min(values.len());

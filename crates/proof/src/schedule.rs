@@ -200,7 +200,7 @@ mod tests {
     const NOW: u64 = 1_795_000_000;
 
     #[test]
-    fn a_pair_has_one_block_of_each_kind_and_both_orders_come() {
+    fn pairs_have_both_kinds_in_both_orders() {
         let schedule = Schedule::by_time(1.0, SECRET);
         let mut treated_first = 0;
         for group in 0..1000 {
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_is_held_out_for_a_week_and_the_next_week_others_are() {
+    fn held_out_prefixes_change_each_week() {
         let schedule = Schedule::by_prefix(0.5, SECRET);
         let monday = (NOW - MONDAY_S) / WEEK_S * WEEK_S + MONDAY_S;
         let held = |at| {
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_is_over_a_block_after_its_end() {
+    fn pair_closes_a_block_after_its_end() {
         let schedule = Schedule::by_time(1.0, SECRET);
         let number = schedule.number(NOW);
         let end = (number + 1) * 3600;

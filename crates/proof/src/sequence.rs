@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn at_its_best_it_is_about_one_and_a_half_times_an_ordinary_interval() {
+    fn best_width_is_1_5_ordinary_intervals() {
         let ordinary = 1.96 / 300f64.sqrt();
         let ratio = Sequence::default().half_width(300) / ordinary;
         assert!((1.5..1.6).contains(&ratio), "{ratio}");
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_samples_for_a_width_are_the_fewest_that_do() {
+    fn samples_for_a_width_are_the_fewest() {
         let sequence = Sequence::default();
         for half in [0.02, 0.05, 0.1, 0.3] {
             let n = sequence.samples_for(half, 0.3);

@@ -217,7 +217,7 @@ impl Trial {
         terms: &Terms,
     ) -> Vec<Alarm> {
         let (mut held_out, mut others) = (Vec::new(), Vec::new());
-        // Of a group without a past as much is expected as of the others.
+        // A group without history is assumed to be average.
         let pasts = period
             .iter()
             .filter_map(|(id, _)| self.groups.get(id)?.expected());

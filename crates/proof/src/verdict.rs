@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clear_effect_is_better_or_worse_as_was_aimed_for() {
+    fn clear_effect_is_better_or_worse() {
         let gain = pairs(400, 0.2, 0.3);
         assert_eq!(verdict(&gain, Aim::Up), Verdict::Better);
         assert_eq!(verdict(&gain, Aim::Down), Verdict::Worse);

@@ -45,7 +45,7 @@ fn plain(effect: f64) -> impl FnMut(&mut Random) -> Pair {
 const MOST_WRONG: usize = 62;
 
 #[test]
-fn of_a_thousand_trials_without_an_effect_at_most_five_per_cent_ever_show_one() {
+fn false_positives_stay_below_five_per_cent() {
     let wrong = (0..1000)
         .filter(|seed| trial(*seed, 6000, plain(0.0), 0.0).shown_at.is_some())
         .count();
@@ -55,7 +55,7 @@ fn of_a_thousand_trials_without_an_effect_at_most_five_per_cent_ever_show_one() 
 }
 
 #[test]
-fn the_truth_is_inside_at_every_look_and_pairs_needed_are_as_simulated_before() {
+fn intervals_cover_truth_at_every_look() {
     // Effect, pairs at which half of the trials have shown it (0.02: 3450, 0.05: 539, 0.1: 145; of 0.3 our own run).
     for (effect, pairs, about) in [
         (0.02, 8000, 3450.0),
@@ -85,7 +85,7 @@ fn the_truth_is_inside_at_every_look_and_pairs_needed_are_as_simulated_before() 
 }
 
 #[test]
-fn a_covariate_narrows_the_interval_and_keeps_its_promise() {
+fn covariate_narrows_the_interval_and_keeps_coverage() {
     let draw = |random: &mut Random| {
         let past = 0.25 * random.normal();
         Pair {

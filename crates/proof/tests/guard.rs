@@ -20,7 +20,7 @@ fn stops_at(guard: &mut Guard, random: &mut Random, effect: f64, pairs: u64) -> 
 }
 
 #[test]
-fn of_a_thousand_hosts_without_harm_at_most_five_per_cent_are_stopped_in_3000_pairs() {
+fn harmless_hosts_are_seldom_stopped() {
     let stopped = (0..1000).filter(|seed| {
         let (mut guard, mut random) = (Guard::default(), Random(40_000 + seed));
         stops_at(&mut guard, &mut random, 0.0, 3000).is_some()
@@ -31,7 +31,7 @@ fn of_a_thousand_hosts_without_harm_at_most_five_per_cent_are_stopped_in_3000_pa
 }
 
 #[test]
-fn an_arm_that_turns_harmful_after_a_thousand_good_pairs_is_stopped_within_200() {
+fn late_harm_is_stopped_within_200_pairs() {
     let mut late: Vec<u64> = (0..500)
         .map(|seed| {
             let (mut guard, mut random) = (Guard::default(), Random(50_000 + seed));

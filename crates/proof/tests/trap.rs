@@ -17,7 +17,7 @@ const START: u64 = 1_795_003_200;
 struct World {
     /// Share of the bottleneck that a steered connection takes, against 1.
     weight: f64,
-    /// ln of what steering gains beside, such as by not slowing down at each loss.
+    /// ln of what steering gains in addition, such as by not slowing down at each loss.
     gain: f64,
 }
 
@@ -92,7 +92,7 @@ impl World {
 }
 
 #[test]
-fn what_only_takes_from_others_is_no_gain() {
+fn taking_from_others_is_no_gain() {
     let world = World {
         weight: 2.0,
         gain: 0.0,
@@ -108,7 +108,7 @@ fn what_only_takes_from_others_is_no_gain() {
 }
 
 #[test]
-fn nor_is_what_late_connections_take_from_those_of_the_next_block() {
+fn taking_from_the_next_block_is_no_gain() {
     let world = World {
         weight: 2.0,
         gain: 0.0,

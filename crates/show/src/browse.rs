@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_scroll_below_head_and_heading_and_never_beyond_the_end() {
+    fn rows_scroll_below_heading_and_stop_at_end() {
         let mut screen = Screen::new(10);
         assert_eq!(screen.lines()[..4], ["one", "two", "", "Number"]);
         assert!(
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_is_typed_corrected_and_taken_away_again() {
+    fn filter_is_typed_corrected_and_removed() {
         let mut screen = Screen::new(10);
         screen.browser.press(Press::Letter('/'));
         screen.type_in("number>77");
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_and_leaves_all_as_it_was() {
+    fn mistake_is_shown_and_changes_nothing() {
         let mut screen = Screen::new(10);
         screen.clear_and_type('s', "-number");
         assert_eq!(screen.clear_and_type('s', "colour"), KeyEffect::Draw);
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_left_by_q_and_escape_and_within_an_input_by_control_c_only() {
+    fn q_and_escape_quit_outside_an_input() {
         for press in [Press::Letter('q'), Press::Escape, Press::Quit] {
             assert_eq!(Screen::new(1).browser.press(press), KeyEffect::Quit);
         }
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_wider_than_the_screen_goes_on_in_the_next_line() {
+    fn wide_head_continues_on_the_next_line() {
         let mut browser = Browser::<Row>::new(ListQuery::default(), false).unwrap();
         let head = "learned  from 850 of 940 records · 138 rows of 32768";
         let size = Size {

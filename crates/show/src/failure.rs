@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_afterwards_is_a_further_line() {
+    fn later_failure_is_a_further_line() {
         let first = || Failure::new(Kind::Usage, "a", "");
         assert!(first().with(Ok(())).others.is_empty());
         let failure = first().with(Err(Failure::new(Kind::Failed, "b", "do c")));

@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_column_of_rates_or_times_has_one_unit() {
+    fn column_of_rates_has_one_unit() {
         assert_eq!(125_u64.shown(Unit::BytesPerSecond), "0.001 Mbit/s");
         assert_eq!(125_000_000_u64.shown(Unit::BytesPerSecond), "1000.0 Mbit/s");
         assert_eq!(None::<u64>.shown(Unit::BytesPerSecond), "-");

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_that_move_are_known_in_each_of_their_forms() {
+    fn moving_keys_are_known_in_all_forms() {
         for (key, forms) in [
             (Press::Up, &["\x1b[A", "\x1bOA", "\x1b[1;5A"][..]),
             (Press::Down, &["\x1b[B", "\x1bOB"]),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn other_sequences_mean_nothing_and_what_follows_is_read() {
+    fn unknown_sequences_are_skipped() {
         // Insert, F5, F1, Alt-x, a report of the mouse, a pasted text's marks.
         for other in ["[2~", "[15~", "OP", "x", "[<0;3;4M", "[200~"] {
             let read = format!("\x1b{other}q");

@@ -240,7 +240,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn a_terminal_that_went_away_is_an_error_at_once() {
+    fn lost_terminal_is_an_error_at_once() {
         let (near, far) = UnixStream::pair().unwrap();
         let mut keys = Keys::default();
         read_within(&near, Duration::ZERO, &mut keys).unwrap();

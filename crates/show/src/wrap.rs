@@ -49,7 +49,7 @@ mod tests {
         "learned  from 850 of 940 records · 17 nodes above the paths · 138 rows of 32768";
 
     #[test]
-    fn a_line_is_broken_before_a_part_and_goes_on_below_its_second_word() {
+    fn line_breaks_before_parts_with_indent() {
         assert_eq!(wrapped(LEARNED, 79), [LEARNED], "it fits");
         assert_eq!(
             wrapped(LEARNED, 60),
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_is_longer_than_the_screen_is_broken_before_a_word() {
+    fn long_part_breaks_before_a_word() {
         assert_eq!(
             wrapped(
                 "guard    203.0.113.0/24: rto switched off: too much is lost\nnext",
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost_and_nothing_is_wider_than_the_screen() {
+    fn wrapping_loses_nothing_and_fits_the_screen() {
         let letters = |text: &str| {
             text.chars()
                 .filter(|c| !" ·".contains(*c))

@@ -224,7 +224,7 @@ pub(super) const MESSAGES: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn each_mistake_is_told_in_one_line_with_a_remedy() {
+fn each_mistake_is_one_line_with_remedy() {
     for (text, message) in MESSAGES {
         let error = Config::from_toml(text, "t.toml")
             .expect_err(text)
@@ -234,7 +234,7 @@ fn each_mistake_is_told_in_one_line_with_a_remedy() {
 }
 
 #[test]
-fn all_mistakes_are_told_in_the_order_of_lines() {
+fn mistakes_are_reported_in_line_order() {
     let text = "algorithms = [1]\ndry_runn = true\n[[policy]]\nname = \"x\"\nleave_alone = 3\n[learner]\nwindow_s = 500000";
     assert_eq!(
         Config::from_toml(text, "t.toml").unwrap_err().to_string(),
@@ -254,7 +254,7 @@ fn a_message_is_one_line_whatever_it_quotes() {
 }
 
 #[test]
-fn too_many_rules_are_refused_where_they_become_too_many() {
+fn too_many_rules_are_refused_at_their_line() {
     let ports: Vec<String> = (1..=33).map(|port| port.to_string()).collect();
     let text = format!(
         "[leave_alone]\nlocal_ports = [22]\n[[policy]]\nname = \"few\"\nremote_ports = [1]\n[[policy]]\n\

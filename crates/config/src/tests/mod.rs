@@ -324,7 +324,7 @@ fn every_key_reaches_the_kernel_side() {
 }
 
 #[test]
-fn the_learners_defaults_are_those_of_the_published_experiments() {
+fn learner_defaults_match_the_published_experiments() {
     let abi = Config::default().to_abi(&names(&["cubic", "bbr"]));
     assert_eq!(
         (
@@ -341,7 +341,7 @@ fn the_learners_defaults_are_those_of_the_published_experiments() {
 }
 
 #[test]
-fn more_arms_than_the_kernel_side_has_room_for_are_passed_over() {
+fn surplus_arms_are_skipped() {
     let many: Vec<String> = (0..20).map(|i| format!("cc{i}")).collect();
     assert_eq!(Config::default().to_abi(&many).arms, 8);
     assert_eq!(Config::default().to_abi(&[]).policy[0].arms, 0);
@@ -358,7 +358,7 @@ fn the_rescue_is_wanted_once() {
 }
 
 #[test]
-fn a_policy_vouches_for_the_arms_that_need_ecn_by_listing_them_or_by_its_network() {
+fn policy_may_admit_arms_that_need_ecn() {
     let text = |policy: &str| {
         format!(
             "algorithms = [\"cubic\", \"dctcp\", \"tp_prague\"]\n[tuning]\nobjective = \"latency\"\n\
@@ -377,7 +377,7 @@ fn a_policy_vouches_for_the_arms_that_need_ecn_by_listing_them_or_by_its_network
 }
 
 #[test]
-fn a_policy_that_lists_arms_is_rescued_only_to_one_of_them_or_when_it_says_so() {
+fn policy_is_rescued_only_to_its_own_arms() {
     let rescued = |policy: &str| {
         let text = format!(
             "algorithms = [\"cubic\", \"reno\", \"bbr\"]\n[[policy]]\nname = \"a\"\n{policy}"
@@ -394,7 +394,7 @@ fn a_policy_that_lists_arms_is_rescued_only_to_one_of_them_or_when_it_says_so() 
 }
 
 #[test]
-fn the_programs_know_the_rescue_as_one_of_the_algorithms_to_choose_from() {
+fn rescue_is_one_of_the_arms() {
     let rescue = |text: &str| {
         let abi = config(text).to_abi(&names(&["cubic", "reno", "bbr"]));
         (u32::from(abi.rescue_arm), abi.rescue_retry_s)
@@ -411,7 +411,7 @@ fn the_programs_know_the_rescue_as_one_of_the_algorithms_to_choose_from() {
 }
 
 #[test]
-fn tcpilots_own_stand_in_for_defaults_that_the_kernel_lacks() {
+fn own_algorithms_replace_missing_defaults() {
     let without_bbr = |text: &str| {
         let mut config = config(text);
         config.stand_in(|name| name == "bbr");
@@ -434,7 +434,7 @@ fn tcpilots_own_stand_in_for_defaults_that_the_kernel_lacks() {
 }
 
 #[test]
-fn an_algorithm_of_this_host_is_known_however_it_is_called() {
+fn host_algorithm_is_known_by_any_name() {
     let text = "algorithms = [\"bbbr\"]";
     assert!(Config::from_toml(text, "t.toml").is_err());
     let config = Config::read_text(text, "t.toml", &names(&["reno", "bbbr"])).unwrap();
@@ -484,7 +484,7 @@ fn reading_takes_time_in_proportion_to_the_length() {
 }
 
 #[test]
-fn a_key_by_its_former_name_is_read_and_so_are_its_mistakes() {
+fn former_key_and_its_mistakes_are_read() {
     let text = "arms = [\"reno\"]\n[[policy]]\nname = \"a\"\narms = [\"reno\"]";
     let former = config(text);
     assert_eq!(former, config(&text.replace("arms", "algorithms")));

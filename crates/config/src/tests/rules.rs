@@ -44,7 +44,7 @@ fn lists_multiply_into_rules() {
 }
 
 #[test]
-fn each_entry_to_leave_alone_excludes_by_itself_and_comes_first() {
+fn leave_alone_entries_come_first_one_by_one() {
     let rules = config(
         "[leave_alone]\nprefixes = [\"10.0.0.0/8\"]\nlocal_ports = [22]\nnamespaces = [7]\n\
          [[policy]]\nname = \"a\"\nlocal_ports = [1]",
@@ -58,7 +58,7 @@ fn each_entry_to_leave_alone_excludes_by_itself_and_comes_first() {
 }
 
 #[test]
-fn what_must_be_resolved_first_matches_nothing_until_then() {
+fn unresolved_rule_matches_nothing() {
     let rules = config(
         "[[policy]]\nname = \"a\"\ncgroups = [\"/a/b/\"]\nnamespaces = [\"blue\", \"host\", 9]",
     )
@@ -85,7 +85,7 @@ fn a_policy_without_conditions_matches_everything() {
 }
 
 #[test]
-fn a_policy_behind_a_wider_one_is_warned_of() {
+fn policy_behind_a_wider_one_is_warned() {
     assert_eq!(
         warnings(
             "[[policy]]\nname = \"wide\"\nprefixes = [\"10.0.0.0/8\"]\n\
@@ -110,7 +110,7 @@ fn a_policy_behind_a_wider_one_is_warned_of() {
 }
 
 #[test]
-fn a_policy_behind_two_that_share_it_is_warned_of() {
+fn policy_covered_by_two_others_is_warned() {
     assert_eq!(
         warnings(
             "[[policy]]\nname = \"a\"\nremote_ports = [1]\n[[policy]]\nname = \"b\"\nremote_ports = [2]\n\
@@ -121,7 +121,7 @@ fn a_policy_behind_two_that_share_it_is_warned_of() {
 }
 
 #[test]
-fn a_part_of_a_policy_that_is_never_reached_is_named() {
+fn unreachable_part_of_a_policy_is_named() {
     assert_eq!(
         warnings(
             "[[policy]]\nname = \"a\"\nremote_ports = [\"1-9\"]\n\
@@ -146,7 +146,7 @@ fn policies_side_by_side_are_not_warned_of() {
 }
 
 #[test]
-fn a_slip_in_a_defaults_name_is_warned_of_but_a_new_algorithm_is_not() {
+fn misspelt_default_is_warned_new_algorithm_is_not() {
     assert_eq!(
         warnings("replace_defaults = [\"cubik\", \"bpf_mine\"]"),
         ["no congestion control is known as `cubik`; did you mean `cubic`?"]
@@ -154,7 +154,7 @@ fn a_slip_in_a_defaults_name_is_warned_of_but_a_new_algorithm_is_not() {
 }
 
 #[test]
-fn arms_of_a_policy_that_leaves_alone_are_warned_of() {
+fn arms_of_a_leave_alone_policy_are_warned() {
     assert_eq!(
         warnings(
             "[[policy]]\nname = \"a\"\nlocal_ports = [1]\nleave_alone = true\narms = [\"bbr\"]"
@@ -164,7 +164,7 @@ fn arms_of_a_policy_that_leaves_alone_are_warned_of() {
 }
 
 #[test]
-fn a_rescue_to_an_algorithm_that_the_policy_lacks_is_warned_of() {
+fn rescue_outside_the_policys_arms_is_warned() {
     let of = |policy: &str| {
         warnings(&format!(
             "[[policy]]\nname = \"a\"\nlocal_ports = [1]\n{policy}"

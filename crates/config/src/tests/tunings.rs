@@ -86,7 +86,7 @@ fn a_network_that_is_named_is_not_inferred() {
 }
 
 #[test]
-fn a_policy_comes_before_the_section_and_never_before_both() {
+fn policy_precedes_section_but_not_both() {
     let text = r#"
         [tuning]
         objective = "throughput"
@@ -117,7 +117,7 @@ fn a_policy_comes_before_the_section_and_never_before_both() {
 }
 
 #[test]
-fn ack_priority_is_for_all_and_needs_no_objective() {
+fn ack_priority_needs_no_objective() {
     let abi = config("[tuning]\nack_priority = true").to_abi(&names(&["cubic"]));
     assert_eq!(u32::from(abi.tunes), 1 << TP_TUNE_ACK_PRIORITY);
 }
@@ -138,7 +138,7 @@ fn tunings_that_do_nothing_are_warned_of() {
 }
 
 #[test]
-fn a_data_center_without_tunings_still_admits_arms_that_need_ecn() {
+fn data_center_without_tunings_admits_ecn_arms() {
     let text = "[[policy]]\nname = \"a\"\nlocal_ports = [1]\nnetwork = ";
     assert!(
         config(&format!("{text}\"data-center\""))
@@ -149,7 +149,7 @@ fn a_data_center_without_tunings_still_admits_arms_that_need_ecn() {
 }
 
 #[test]
-fn a_policy_that_is_never_reached_is_told_of_whatever_it_tunes() {
+fn unreachable_policy_is_reported_despite_tunings() {
     let text = r#"
         [tuning]
         objective = "throughput"

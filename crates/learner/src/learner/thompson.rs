@@ -119,7 +119,7 @@ impl Thompson {
         exact!(&self.0, it => it.tree.spread())
     }
 
-    /// How often sums lost their digits and were computed anew.
+    /// How often sums lost their digits and were recomputed.
     #[must_use]
     pub fn rebuilt(&self) -> u64 {
         exact!(&self.0, it => it.rebuilt)

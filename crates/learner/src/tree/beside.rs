@@ -195,7 +195,7 @@ mod tests {
     ];
 
     #[test]
-    fn two_paths_of_equal_round_trips_know_as_one() {
+    fn paths_of_equal_rtt_share_knowledge() {
         let (mut tree, ids) = client([16_383.9, 16_384.0]);
         let mut whole = Evidence::<2>::NONE;
         for (number, (arm, nats)) in SAMPLES.into_iter().enumerate() {

@@ -75,7 +75,7 @@ impl<const C: usize> Tree<C> {
         Ok(())
     }
 
-    /// Makes the groups' lists and the index of paths anew.
+    /// Rebuilds the groups' lists and the index of paths.
     fn link_paths(&mut self) {
         for node in self.nodes.iter_mut().filter(|n| n.level == 1) {
             node.first = NONE;
@@ -130,7 +130,7 @@ impl<const C: usize> Tree<C> {
         Ok(())
     }
 
-    /// Makes the lists of the nodes of this level anew.
+    /// Rebuilds the lists of the nodes of this level.
     fn link_nodes(&mut self, level: u8) {
         for node in self.nodes.iter_mut().filter(|n| n.level == level + 1) {
             node.first = NONE;

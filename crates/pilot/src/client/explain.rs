@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn explain_takes_addresses_names_and_paths_as_they_are_shown() {
+    fn explain_takes_addresses_names_and_paths() {
         for (word, prefix) in [
             ("203.0.113.9", "203.0.113.9"),
             ("::ffff:203.0.113.9", "203.0.113.9"),

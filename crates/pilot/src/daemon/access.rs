@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_is_found_by_its_name_or_its_number() {
+    fn group_is_found_by_name_or_number() {
         let groups = "root:x:0:\nadm:x:4:me,you\nadmins:x:1004:\nbroken\n";
         assert_eq!(number_in(groups, "adm"), Some(4));
         assert_eq!(number_in(groups, "admins"), Some(1004));

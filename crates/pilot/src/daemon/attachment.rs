@@ -1,4 +1,4 @@
-//! Follows the steered cgroup: when a service restarts, its cgroup is removed and made anew.
+//! Follows the steered cgroup: when a service restarts, its cgroup is removed and recreated.
 
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -48,7 +48,7 @@ impl Changes {
 }
 
 impl Daemon {
-    /// Attaches again if the cgroup was made anew.
+    /// Attaches again if the cgroup was recreated.
     ///
     /// # Errors
     /// The cgroup is gone and does not come back, or the programs cannot be attached to it.

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_late_only_by_its_own_time() {
+    fn client_is_late_by_its_own_time() {
         let (mut client, mut theirs) = pair();
         client.until = Instant::now();
         assert!(client.is_late());
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_fails_half_way_is_an_error_and_not_half_an_answer() {
+    fn failed_answer_is_an_error_not_a_part() {
         let (mut client, mut theirs) = pair();
         theirs.write_all(b"\"paths\"\n").unwrap();
         client.go_on();
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_that_is_too_long_is_refused_as_soon_as_it_is() {
+    fn too_long_question_is_refused_at_once() {
         let (mut client, mut theirs) = pair();
         theirs.set_nonblocking(true).unwrap();
         while client.is_asking() {

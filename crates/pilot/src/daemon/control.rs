@@ -38,7 +38,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Takes the lock beside the socket, then the socket's name, which a killed daemon may have left.
+    /// Takes the lock next to the socket, then the socket's name; a killed daemon may have left it.
     ///
     /// # Errors
     /// [`Kind::Running`] if another daemon has the lock; [`Kind::Failed`] if the folder cannot be written.
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_daemon_is_refused_and_a_stale_socket_is_replaced() {
+    fn second_daemon_is_refused_stale_socket_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run/t.sock");
         let first = Control::open(&path).unwrap();
@@ -292,7 +292,7 @@ mod tests {
 
     /// The daemon may be busy for longer than a client has time to ask, as with a save of very many paths.
     #[test]
-    fn who_asks_while_the_daemon_is_busy_gets_an_answer() {
+    fn questions_to_a_busy_daemon_are_answered() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.sock");
         let mut control = Control::open(&path).unwrap();
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_its_answer_is_let_go_before_the_next_wait() {
+    fn answered_client_is_dropped_before_the_wait() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.sock");
         let mut control = Control::open(&path).unwrap();

@@ -124,7 +124,7 @@ impl Egress {
     }
 }
 
-/// The journal, which lies beside the state file.
+/// The journal, next to the state file.
 fn journal_of(state: &Path) -> PathBuf {
     let mut journal = state.as_os_str().to_owned();
     journal.push(".qdiscs");
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_not_be_deleted_stays_in_the_journal() {
+    fn failed_deletion_stays_in_the_journal() {
         let dir = tempfile::tempdir().unwrap();
         let journal = dir.path().join("state.db.qdiscs");
         fs::write(&journal, "eth0\neth1\n").unwrap();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_is_not_deleted_and_stays_in_the_journal() {
+    fn wanted_qdisc_stays_and_stays_journalled() {
         let dir = tempfile::tempdir().unwrap();
         let journal = dir.path().join("state.db.qdiscs");
         fs::write(&journal, "eth0\neth1\n").unwrap();

@@ -6,7 +6,7 @@
 //!
 //! It looks every few seconds for as long as the daemon runs, so an ordinary test would be wrong sooner or
 //! later. Its bounds hold at all looks together (`tcpilot_proof::Sequence`). A path changes, though, and a good
-//! year would hide a harm that begins today. So the guard's counts begin anew after [`WINDOW`] connections,
+//! year would hide a harm that begins today. So the guard's counts restart after [`WINDOW`] connections,
 //! and each window has a part of the chance of being wrong: 1/2, 1/6, 1/12 and so on, which sum to 1.
 
 use std::collections::{HashMap, HashSet};
@@ -21,7 +21,7 @@ const LEAST_CONNECTIONS: u64 = 20;
 const WRONG: f64 = 0.001;
 /// Connections at which the bounds are narrowest, relative to an ordinary test's.
 const BEST_AT: f64 = 500.0;
-/// Connections, with and without the tuning together, after which the counts begin anew.
+/// Connections, with and without the tuning together, after which the counts restart.
 const WINDOW: u64 = 4096;
 /// Smaller harm is ignored: loss up to a tenth higher, and a share of late connections up to 0.05 higher.
 const LOSS_FACTOR: f64 = 1.1;

@@ -34,7 +34,7 @@ pub struct HandOver {
     pub trial: bool,
     /// The counts of earlier upgrades.
     pub times: Upgrades,
-    /// The former daemon's state. Without them the next program starts anew.
+    /// The former daemon's state. Without it the next program starts from the state file.
     #[serde(skip_deserializing, rename = "estate")]
     pub inherited: Option<Inherited>,
 }
@@ -80,7 +80,7 @@ pub struct Numbers {
 }
 
 impl HandOver {
-    /// A message without state, for a program that starts anew or for the caller to complete.
+    /// A message without state, for a program that starts from the state file or for the caller to complete.
     pub fn new(times: Upgrades) -> HandOver {
         HandOver {
             layout: LAYOUT.to_owned(),
@@ -142,7 +142,7 @@ fn parse(text: &str) -> io::Result<HandOver> {
 /// The result of a trial.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct TrialResult {
-    /// Whether the new program understands the old one's state; else it can only start anew.
+    /// Whether the new program understands the old one's state; else it can only start from the state file.
     pub fits: bool,
     /// The configuration that the trial read.
     pub config: Option<Text>,
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_received() {
+    fn message_is_received_as_sent() {
         let inherited = parse(&told(LAYOUT)).unwrap().inherited.unwrap();
         assert_eq!(inherited.keys.hash_secrets, [u64::MAX; 9]);
         assert_eq!(inherited.cgroups, [("a.slice".to_owned(), [7, 6, 5, 0, 0])]);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn of_another_version_nothing_is_taken_but_the_counts() {
+    fn other_version_passes_only_counts() {
         let other = told("tcpilot-layout-0000000000000000");
         assert!(parse(&other).unwrap().inherited.is_none());
         let mut unknown: Value = serde_json::from_str(&told(LAYOUT)).unwrap();

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_own_namespace_is_host_and_an_unknown_one_is_its_number() {
+    fn own_namespace_is_host_others_are_numbers() {
         let mut names = Names::default();
         names.refresh();
         let own = host::own_netns_inum().unwrap();

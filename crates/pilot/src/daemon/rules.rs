@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_whose_cgroup_is_not_there_matches_nothing() {
+    fn rule_without_its_cgroup_matches_nothing() {
         let template = RuleTemplate {
             rule: tp_rule::default(),
             cgroup: Some("no/such/cgroup".into()),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cgroup_that_is_gone_or_made_anew_keeps_the_number_of_its_open_connections() {
+    fn recreated_cgroup_keeps_its_former_ids() {
         let numbers = |found, former: Option<&tp_rule>| {
             with_cgroup(tp_rule::default(), found, former)
                 .map(|rule| (rule.cgroup_id, rule.former_cgroup_id))
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn another_program_is_told_every_number_of_a_cgroup() {
+    fn next_program_gets_all_cgroup_ids() {
         let template = RuleTemplate {
             rule: tp_rule::default(),
             cgroup: Some("a.slice".into()),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_cgroup_that_is_made_anew_often_the_last_numbers_are_kept() {
+    fn only_the_last_cgroup_ids_are_kept() {
         let mut rule = tp_rule::default();
         for id in 1..=9 {
             rule = with_cgroup(tp_rule::default(), Some(id), Some(&rule)).unwrap();

@@ -1,5 +1,5 @@
 //! Signals: SIGINT and SIGTERM end tcpilot. SIGHUP means that the terminal is gone, and ends a process that
-//! a terminal started. A service reads its configuration anew on SIGHUP.
+//! a terminal started. A service reloads its configuration on SIGHUP.
 
 use std::sync::{
     Arc,
@@ -49,7 +49,7 @@ impl Signals {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Whether a signal has asked to read the configuration anew, since the last call.
+    /// Whether a signal has asked to reload the configuration, since the last call.
     pub fn reload(&self) -> bool {
         self.reload.swap(false, Ordering::Relaxed)
     }

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_forgotten_while_the_clock_may_be_wrong() {
+    fn nothing_is_forgotten_under_a_doubtful_clock() {
         let mut clock = Clock::default();
         let mut max_age = |unix_s, boot_s| clock.max_age_s(now(unix_s, boot_s), 7);
         assert_eq!(max_age(YEAR, 100), u64::MAX);
@@ -204,7 +204,7 @@ mod tests {
         assert!(state_file.is_lost());
         state_file.save(&[], &[], now(YEAR, 2), 7).unwrap();
         assert!(path.exists() && !state_file.is_lost());
-        // A file in place of the folder keeps the folder from being made anew.
+        // A file in place of the folder keeps the folder from being recreated.
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path.parent().unwrap(), "").unwrap();
         let problem = state_file.save(&[], &[], now(YEAR, 3), 7).unwrap_err();

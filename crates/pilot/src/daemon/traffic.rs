@@ -176,7 +176,7 @@ Inter-|   Receive                                                |  Transmit
 ";
 
     #[test]
-    fn what_goes_by_a_bridge_counts_once() {
+    fn bridged_traffic_counts_once() {
         let named = |list: &[&str]| list.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
         let hardware = |name: &str| name.starts_with("eth");
         assert_eq!(
@@ -213,7 +213,7 @@ Inter-|   Receive                                                |  Transmit
     }
 
     #[test]
-    fn shares_are_since_the_first_look_and_of_what_passed_the_devices() {
+    fn shares_count_device_bytes_since_first_look() {
         assert_eq!(looked(vec![sums(1000, 500, 400)]), None);
         let view = looked(vec![sums(1000, 500, 400), sums(1600, 900, 900)]).unwrap();
         assert_eq!(

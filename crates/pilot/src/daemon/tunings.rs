@@ -147,7 +147,7 @@ impl Daemon {
 }
 
 /// Forgets tunings of paths that the table has evicted. Nothing is off there any more: a path that returns
-/// begins anew.
+/// restarts.
 fn keep_known(off: &mut Vec<Off>, known: &HashSet<(u32, u64)>) {
     off.retain(|off| known.contains(&(off.number, off.born_ns)));
 }

@@ -241,7 +241,7 @@ impl Daemon {
     }
 }
 
-/// Becomes a program that starts anew, after everything of this daemon is gone. Returns only if that failed,
+/// Becomes a program that starts from the state file, after everything of this daemon is gone. Returns only if that failed,
 /// with the reason.
 pub(super) fn start_anew(successor: &Successor, times: Upgrades) -> Failure {
     let mut command = command(&successor.program);

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_is_often_full_if_packets_wait_or_are_dropped_at_one_look_in_ten() {
+    fn queue_is_often_full_at_one_in_ten() {
         for full in [stats(7, 0), stats(0, 3)] {
             let mut uplinks = Uplinks::default();
             let mut drops = 0;

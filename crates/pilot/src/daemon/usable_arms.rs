@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_lacks_is_left_out_and_told() {
+    fn missing_algorithms_are_left_out_and_reported() {
         let arms = make_usable(&algorithms(&["nonsense", "reno"])).unwrap();
         assert_eq!(arms.present, ["reno"]);
         assert_eq!(
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_the_kernel_lacks_tcpilots_own_is_named() {
+    fn own_replacement_of_missing_algorithm_is_named() {
         assert!(missing("htcp").ends_with("(tp_htcp comes with tcpilot: name that instead)"));
         assert!(missing("scalable").ends_with("on this kernel"));
     }

@@ -18,30 +18,30 @@ figures! {
         now_unix_s: u64, Seconds;
         /// How connections are held out: by `prefix`, by `block` or for the whole `host`.
         design: String;
-        /// Percent of the connections that are meant to be held out. They are the price of this report.
+        /// Intended percent of held-out connections: the price of this report.
         hold_out_percent: u32;
         /// Until then pairs follow each other without pause, in seconds since 1970; `null` if they do not.
         trial_until_unix_s: Option<u64>, Seconds;
         /// Groups of addresses with at least one pair.
         groups: u64;
-        /// Groups that were active within a day.
+        /// Groups active within a day.
         groups_active: u64;
         /// Pairs of blocks. One block of a pair is steered, the other is held out.
         pairs: u64;
         /// Connections in these pairs.
         connections: u64;
-        /// Connections of 16 KiB or more that ended since the start of the comparison.
+        /// Ended connections of 16 KiB or more since the start of the comparison.
         connections_all: u64;
-        /// Connections of 16 KiB or more that were held out.
+        /// Held-out connections of 16 KiB or more.
         connections_held_out: u64;
-        /// Goodput that the held-out connections missed. 1 is the whole goodput of a connection; 0 if no
+        /// Goodput missed by the held-out connections. 1 is the whole goodput of a connection; 0 if no
         /// effect is shown.
         hold_out_cost: f64;
         /// Expected cost of exploration since the start, in the same unit.
         explored: f64;
-        /// The change that steering made, for each measure.
+        /// The change by steering, for each measure.
         measures: Vec<MeasureView>;
-        /// The same for each policy, if there are several.
+        /// The change by steering for each policy, if there are several.
         policies: Vec<PolicyEffect>;
         /// Groups, the one with the greatest loss first; at most 1000.
         worst: Vec<GroupView>;
@@ -49,7 +49,7 @@ figures! {
         stops: Vec<StopView>;
         /// Earlier intervals of goodput, the oldest first.
         history: Vec<PointView>;
-        /// The algorithms that connections had, hour by hour.
+        /// The connections' algorithms, hour by hour.
         choices: Vec<ChoicesView>;
     }
 }
@@ -89,7 +89,7 @@ figures! {
         policy: String;
         /// Connections in its pairs.
         connections: u64;
-        /// The change that steering made, for each measure.
+        /// The change by steering, for each measure.
         measures: Vec<MeasureView>;
     }
 }
@@ -117,7 +117,7 @@ figures! {
     pub StopView {
         /// The group of addresses; empty for the whole host.
         group: String;
-        /// The least loss of goodput that the interval allowed; 0.05 is 5 %.
+        /// The least loss of goodput within the interval; 0.05 is 5 %.
         harm: f64, Share;
         /// Time of the stop, in seconds since 1970.
         at_unix_s: u64, Seconds;
@@ -125,7 +125,7 @@ figures! {
         until_unix_s: u64, Seconds;
         /// Whether the stop is in force.
         active: bool;
-        /// The same in words.
+        /// The stop in words.
         sentence: String;
     }
 }

@@ -19,9 +19,9 @@ figures! {
         algorithm: String, "Algorithm";
         /// Why it has this algorithm, in a word; docs/use/commands.md explains each.
         why: String, "Why";
-        /// The algorithm that its cost is charged to.
+        /// The algorithm charged with its cost.
         charged_to: Option<String>;
-        /// The policy that matched the connection.
+        /// The matching policy.
         policy: String;
         /// `connect` or `accept`; `either` if the daemon did not keep it.
         side: String;
@@ -35,7 +35,7 @@ figures! {
         app_limited: bool;
         /// Segments retransmitted over segments sent.
         loss_ratio: Option<f64>, Share, "Loss";
-        /// Data that the peer has acknowledged.
+        /// Acknowledged data.
         bytes_acked: u64, Bytes;
         /// Congestion window.
         cwnd: u32, Packets, "Cwnd";
@@ -47,26 +47,26 @@ figures! {
         dry_run: bool;
         /// Tunings in force.
         tunings: Vec<String>, "Tunings";
-        /// The initial window that tcpilot set; `null` if it is the kernel's.
+        /// The initial window set by tcpilot; `null` if it is the kernel's.
         initial_window: Option<u32>, Packets, "IW";
         /// Inode number of the socket, as `ss -e` shows it; `null` once its application has closed it.
         inode: Option<u64>;
-        /// Number of the cgroup that the socket belongs to, as `ls -id` shows it.
+        /// Number of the socket's cgroup, as `ls -id` shows it.
         cgroup_id: Option<u64>;
-        /// Names of the processes that have it open, with `--processes`. Only root sees those of others.
+        /// Names of its processes, with `--processes`. Only root sees those of others.
         processes: Vec<String>;
         /// Numbers of these processes.
         pids: Vec<u32>;
         /// Path of the cgroup, such as `/system.slice/nginx.service`, with `--processes`.
         cgroup: Option<String>;
-        /// The Kubernetes pod that the cgroup belongs to, with `--processes`: `NAMESPACE/NAME` if the host has
+        /// The Kubernetes pod of the cgroup, with `--processes`: `NAMESPACE/NAME` if the host has
         /// `/var/log/pods`, else its id.
         pods: Vec<String>;
     }
 }
 
 figures! {
-    /// A choice that was made, and its result.
+    /// A choice and its result.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub DecisionView {
         /// Time since the connection opened.
@@ -86,7 +86,7 @@ figures! {
         end: String;
         /// Its rate while data was under way, within 2 %; `null` if it was too short.
         goodput: Option<u64>, BytesPerSecond;
-        /// Segments retransmitted over segments sent, within 2 %; `null` if that is not known.
+        /// Segments retransmitted over segments sent, within 2 %; `null` if unknown.
         loss_ratio: Option<f64>, Share;
     }
 }
@@ -101,7 +101,7 @@ figures! {
         address: String;
         /// Its paths, one for each namespace and policy in which a connection to it was seen.
         paths: Vec<ExplainedPath>;
-        /// Its live connections, as in `flows`. Those that are left alone are included.
+        /// Its live connections, as in `flows`, with those left alone.
         flows: Vec<FlowView>;
     }
 }
@@ -112,8 +112,8 @@ figures! {
     pub ExplainedPath {
         /// The path, as in `paths`.
         path: PathView;
-        /// The decisions on the last eight connections that ended, or were sampled, the newest first. Of
-        /// connections that carried little, one in sixteen is among them.
+        /// The decisions on the last eight ended or sampled connections, the newest first. One in sixteen of the
+        /// connections with little data is among them.
         decisions: Vec<DecisionView>;
         /// Its tunings; `null` if there are none.
         tuning: Option<TuningView>;

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_measure_of_the_last_window_counts_and_an_older_one_does_not() {
+    fn only_the_last_windows_measure_counts() {
         let window = tp_window64 {
             current: 5,
             previous: 9,
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_for_too_long_leaves_a_window_empty_and_a_count_as_it_was() {
+    fn old_measures_leave_windows_empty_not_counts() {
         let mut window = tp_window32::default();
         Least::put(&7, &mut window, false);
         assert_eq!(Least::kept(&window), 0);

@@ -7,8 +7,8 @@ figures! {
     /// One path, as `tcpilot paths --json` prints it.
     #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
     pub PathView {
-        /// Network namespace: `host` for the daemon's own, the name that `ip netns` knows, or the inode
-        /// number; `all` for a path that all namespaces share.
+        /// Network namespace: `host` for the daemon's own, the name in `ip netns`, or the inode number; `all` for a
+        /// path shared by all namespaces.
         netns: String;
         /// Remote addresses of the path.
         prefix: Prefix;
@@ -18,16 +18,15 @@ figures! {
         min_rtt_us: Option<u32>, Microseconds, "min RTT";
         /// RTT smoothed over connections, and samples of long ones, with gain 1/8.
         srtt_us: Option<u32>, Microseconds, "smoothed RTT";
-        /// Highest delivery rate of the window. Samples in which the application was the limit do not count.
+        /// Highest delivery rate of the window. Application-limited samples do not count.
         max_delivery_rate: Option<u64>, BytesPerSecond, "max rate";
-        /// Connections that ended, and open ones.
+        /// Ended and open connections.
         connections: u64, "connections";
-        /// Open connections, of those that tcpilot saw open.
+        /// Open connections, if tcpilot saw them open.
         live_flows: u32, "live";
-        /// Names of the processes that have these connections open, with `--processes`. Only root sees those of
-        /// others.
+        /// Names of the processes with these connections, with `--processes`. Only root sees those of others.
         processes: Vec<String>;
-        /// Kubernetes pods that these connections belong to, with `--processes`.
+        /// Kubernetes pods with these connections, with `--processes`.
         pods: Vec<String>;
         /// Segments retransmitted in the window over segments sent in it.
         loss_ratio: Option<f64>, Share, "loss";
@@ -37,10 +36,10 @@ figures! {
         age_s: f64, Seconds;
         /// The algorithms to choose from, the default first.
         algorithms: Vec<AlgorithmView>;
-        /// The node whose knowledge this is. `path` is the path itself. `group`, `site`, `class` and `global`
-        /// show the knowledge that an unknown address below that node gets; they have no measures.
+        /// The node whose knowledge this is. `path` is the path itself. `group`, `site`, `class` and `global` show
+        /// the knowledge for unseen addresses below the node; they have no measures.
         level: String;
-        /// The interface of the host that its connections leave by; `null` if all interfaces share the path.
+        /// The host's outgoing interface; `null` if all interfaces share the path.
         interface: Option<String>;
         /// The class of handshakes of the path: RTT, ECN, window, interface, side; `null` for the node
         /// `global`.
@@ -51,16 +50,15 @@ figures! {
         /// Expected cost of exploration in its group of neighbours so far. 1 is the whole reward of a
         /// connection.
         explored: f64;
-        /// Further cost that exploration may have there.
+        /// Remaining budget of exploration there, in the same unit.
         budget: f64;
-        /// Connections that were switched after heavy loss, since the start.
+        /// Connections switched after heavy loss, since the start.
         rescued: u64;
-        /// Of these, the connections that got their former algorithm back, because the switch did not help.
+        /// Switched connections with their former algorithm back, because the switch did not help.
         undone: u64;
         /// How often long connections were moved to a better algorithm, since the start.
         moved: u64;
-        /// Time since the learner last found that the path, or a node above it, had changed; `null` if it has
-        /// not.
+        /// Time since the last detected change of the path or of a node above it; `null` if there was none.
         changed_age_s: Option<f64>, Seconds;
     }
 }
@@ -71,23 +69,23 @@ figures! {
     pub AlgorithmView {
         /// Name of the congestion control.
         name: String, "Algorithm";
-        /// The number that the learner compares, in millionths; less is better. Thompson: expected loss of
+        /// The learner's measure for comparison, in millionths; less is better. Thompson: expected loss of
         /// reward against the best algorithm. Epsilon-greedy: distance from the least RTT and the highest rate
         /// of the path.
         cost: u64, Millionths, "Cost";
-        /// Connections with this algorithm that ended.
+        /// Ended connections with this algorithm.
         chosen: u32, "Connections";
-        /// Of these, the connections that got it while it was the favourite, with a probability above one half.
+        /// Its connections while it was the favourite, with a probability above one half.
         greedy: u32, "Greedy";
-        /// Of these, the connections that it was judged by.
+        /// Its connections with a sample.
         samples: u32;
-        /// Connections that were rescued from it, since the start.
+        /// Connections rescued from it, since the start.
         rescued: u32;
         /// Least RTT of its connections in the window.
         min_rtt_us: Option<u32>, Microseconds, "Min RTT";
         /// Highest rate of its connections in the window.
         max_delivery_rate: Option<u64>, BytesPerSecond, "Max rate";
-        /// Probability that the next connection gets it.
+        /// Probability of this algorithm for the next connection.
         share: f64, Share, "Share";
         /// Why the algorithm may not be chosen on this path, as a sentence (see [ECN](configuration.md#ecn));
         /// `null` if it may.
@@ -95,11 +93,11 @@ figures! {
         /// How much more reward the algorithm brings than the default, as a part of the default's reward;
         /// `null` for the default itself.
         effect: Option<f64>, Share, "Effect";
-        /// Lower end of the interval that holds the true effect with 95 %.
+        /// Lower end of the 95 % interval of the true effect.
         effect_low: Option<f64>, Share, "From";
         /// Upper end of that interval.
         effect_high: Option<f64>, Share, "To";
-        /// Level from which most of the knowledge of this effect comes: `path`, `group`, `site`, `class` or
+        /// Main source of the knowledge about this effect: `path`, `group`, `site`, `class` or
         /// `global`; `null` if there is none yet.
         learned_from: Option<String>, "Learned from";
     }

@@ -33,29 +33,29 @@ figures! {
         effect: Option<String>;
         /// The algorithms to choose from.
         algorithms: Vec<String>;
-        /// Algorithms that the configuration asks for and this host lacks, with the reason.
+        /// Configured algorithms missing on this host, with the reason.
         algorithms_missing: Vec<String>;
-        /// The algorithm to which heavy loss switches a connection; `null` if there is none.
+        /// The rescue's algorithm, after heavy loss; `null` if there is none.
         rescue: Option<String>;
-        /// Paths that the daemon remembers.
+        /// Remembered paths.
         paths: u32;
-        /// The most paths that the daemon can remember.
+        /// Maximum number of remembered paths.
         paths_max: u32;
         /// Connections opened since the start, by `why`.
         connections: BTreeMap<String, u64>;
         /// Open connections among them.
         live_flows: u64;
-        /// Steered connections that ended.
+        /// Steered connections after their end.
         closed: u64;
-        /// Of these, the connections that an algorithm was judged by.
+        /// Ended connections with a sample.
         charged: u64;
-        /// Connections that were switched after heavy loss.
+        /// Connections switched after heavy loss.
         rescues: u64;
         /// How these switches ended, and why others were not made.
         rescued: RescueStatus;
         /// How often long connections were moved to a better algorithm.
         moves: u64;
-        /// Anything that does not work as it should, a sentence each.
+        /// Faults, a sentence each.
         degraded: Vec<String>;
         /// How much of the host's traffic tcpilot can steer; `null` for the first seconds.
         traffic: Option<TrafficView>;
@@ -72,7 +72,7 @@ figures! {
         bpf_ns: u64, Nanoseconds;
         /// Resident memory of the daemon.
         resident_bytes: u64, Bytes;
-        /// The state file, which keeps the knowledge over restarts.
+        /// The state file: it keeps the knowledge over restarts.
         state: String;
         /// Counts of upgrades in place: to another program, or to the same one with a new configuration.
         take_overs: Upgrades;
@@ -80,22 +80,21 @@ figures! {
 }
 
 figures! {
-    /// The host's traffic since the daemon attached, and the part that tcpilot can steer. Counted about every
-    /// ten seconds.
+    /// The host's traffic since the daemon attached, and its steerable part. Counted about every ten seconds.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub TrafficView {
-        /// Steered bytes among all that the devices sent and received; at most 1. Connections that are held out
-        /// or still too few to choose for count as steered. `null` if nothing was sent or received, or if more
-        /// was steered than sent: then some of it stays on this host, or leaves by other devices.
+        /// Steered bytes over all bytes of the devices, sent and received; at most 1. Held-out connections, and the
+        /// first few of a path, count as steered. `null` if nothing was sent or received, or if more was steered
+        /// than sent: then some of it stays on this host, or leaves by other devices.
         share: Option<f64>, Share;
-        /// Data of steered connections that their peers acknowledged. The connections of namespaces that the
-        /// daemon may not enter count once they end.
+        /// Acknowledged data of steered connections. If the daemon may not enter a namespace, connections there
+        /// count when they end.
         steered_bytes: u64, Bytes;
-        /// Bytes that the devices sent, with all headers and retransmissions.
+        /// Bytes sent by the devices, with all headers and retransmissions.
         sent_bytes: u64, Bytes;
-        /// Bytes that the devices received.
+        /// Bytes received by the devices.
         received_bytes: u64, Bytes;
-        /// The devices that count: those of hardware, or if there are none, all but the loopback.
+        /// The counted devices: those of hardware, or if there are none, all but the loopback.
         devices: Vec<String>;
     }
 }
@@ -104,14 +103,13 @@ figures! {
     /// Rescues.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub RescueStatus {
-        /// Connections that had more goodput after the switch.
+        /// Connections with more goodput after the switch.
         helped: u64;
-        /// Connections that did not, and got their former algorithm back.
+        /// Connections without more goodput, with their former algorithm again.
         undone: u64;
-        /// Connections whose heavy loss came with a queue. That is congestion, so tcpilot did not switch
-        /// them.
+        /// Connections with heavy loss and a queue. This is congestion, so tcpilot did not switch them.
         own_losses: u64;
-        /// Connections whose loss came without a queue, and that were not switched, by the reason.
+        /// Connections with loss but without a queue, and still not switched, by the reason.
         withheld: BTreeMap<String, u64>;
     }
 }
@@ -120,8 +118,8 @@ figures! {
     /// The learner in the daemon.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub LearningStatus {
-        /// Paths that the learner knows, of all policies. Connections of one address count as several paths
-        /// if their handshakes differ.
+        /// Known paths of all policies. Connections of one address count as several paths if their handshakes
+        /// differ.
         paths: u64;
         /// Groups, sites and classes above the paths.
         nodes: u64;
@@ -131,26 +129,26 @@ figures! {
         choice_dists_max: u64;
         /// How often choice distributions were published.
         publications: u64;
-        /// Records that came from the programs.
+        /// Records from the programs.
         records: u64;
-        /// Of these, the records that updated the learner.
+        /// Records used to update the learner.
         #[serde(alias = "taught")]
         updates: u64;
-        /// Records that were rejected, by the reason.
+        /// Rejected records, by the reason.
         #[serde(alias = "silent")]
         rejected: BTreeMap<String, u64>;
-        /// Records that were lost because there was no room.
+        /// Records lost for lack of space in the ring.
         dropped: u64;
         /// Time that the learner's thread took for each turn, in seconds: twenty times a second it takes in
         /// records and sweeps through choice distributions.
         turns: HistogramView;
         /// Expected cost of exploration so far. 1 is the whole reward of a connection.
         explored: f64;
-        /// Percent of the groups that are steered.
+        /// Percent of the groups under steering.
         steer_percent: u32;
         /// Counts of each policy.
         policies: Vec<PolicyStatus>;
-        /// The last changes of paths that the learner found, the newest first.
+        /// The last detected changes of paths, the newest first.
         changes: Vec<ChangeView>;
     }
 }
@@ -161,9 +159,9 @@ figures! {
     pub PolicyStatus {
         /// Name of the policy.
         policy: String;
-        /// The algorithm that the others are compared with.
+        /// The default, for comparison with the others.
         default: String;
-        /// Its algorithms, with the connections that each of them had.
+        /// Its algorithms, with their connections.
         algorithms: Vec<DrawnAlgorithm>;
     }
 }
@@ -174,20 +172,20 @@ figures! {
     pub DrawnAlgorithm {
         /// Name of the congestion control.
         name: String;
-        /// Connections with this algorithm that ended.
+        /// Ended connections with this algorithm.
         connections: u64;
-        /// Sum of the probabilities with which they got it.
+        /// Sum of their probabilities of getting it.
         probability: f64;
-        /// What they have shown, for each group that has any.
+        /// Their measures by group, if there are any.
         shown: Vec<ShownView>;
     }
 }
 
 figures! {
-    /// The measures of an algorithm's connections that updated the learner.
+    /// The measures of an algorithm's connections, without rejected records.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub ShownView {
-        /// `treated`, or `control` for connections that are held out.
+        /// `treated`, or `control` for held-out connections.
         group: String;
         /// Goodput of connections, or of parts of long ones, while data was under way, in bytes per second.
         goodput: HistogramView;
@@ -195,9 +193,9 @@ figures! {
         min_rtt: HistogramView;
         /// Smoothed RTT at their end, or at their last sample, in seconds.
         srtt: HistogramView;
-        /// Segments with data that they sent.
+        /// Segments with data, sent.
         segments: u64;
-        /// Segments that they sent again.
+        /// Segments with data, retransmitted.
         retransmitted: u64;
     }
 }
@@ -206,7 +204,7 @@ figures! {
     /// How many values lie between bounds.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub HistogramView {
-        /// Upper bounds of all counts but the last, which has none.
+        /// Upper bounds of all counts; the last count has none.
         bounds: Vec<f64>;
         /// Values up to each bound and above the one before.
         counts: Vec<u64>;
@@ -249,11 +247,11 @@ figures! {
     pub StateSummary {
         /// Source of these figures: the running daemon, or the file.
         from: String;
-        /// Paths that are kept.
+        /// Saved paths.
         paths: usize;
         /// All connections of these paths.
         connections: u64;
-        /// Last use of the path that was unused for longest, in seconds since 1970.
+        /// Last use of the longest unused path, in seconds since 1970.
         oldest_unix_s: Option<u64>, Seconds;
         /// Last use of any path, in seconds since 1970.
         newest_unix_s: Option<u64>, Seconds;

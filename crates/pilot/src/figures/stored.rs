@@ -57,7 +57,7 @@ pub struct StoredAlgorithm {
     /// Connections that had this algorithm.
     #[serde(default)]
     pub chosen: u32,
-    /// Of these, the connections that got it while it was the favourite.
+    /// Its connections while it was the favourite.
     #[serde(default)]
     pub greedy: u32,
     /// Connections that it was judged by.

@@ -7,24 +7,24 @@ use tcpilot_abi::tp_cohort;
 use tcpilot_show::figure::figures;
 
 figures! {
-    /// The tunings of one path, and the figures that they follow from.
+    /// The tunings of one path, and the figures behind them.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub TuningView {
-        /// The kind of network that tcpilot takes the path for.
+        /// The inferred kind of network.
         network: String;
         /// The reason, as a sentence.
         because: String;
-        /// Greatest window that was seen to fit in the last 30 to 60 s.
+        /// Greatest window that fitted in the last 30 to 60 s.
         saved_window: Option<u32>, Packets;
         /// Variation of the RTT.
         rttvar_us: Option<u32>, Microseconds;
         /// After losses the excess of the initial window is divided by 2^brake.
         brake: u8;
-        /// Windows that lost a packet before all was acknowledged.
+        /// Windows with a loss before all was acknowledged.
         retreats: u32;
         /// Rate of a policer; `null` if none was found.
         policed_rate: Option<u64>, BytesPerSecond;
-        /// The tunings that the policy switches on for this path.
+        /// The tunings switched on by the policy for this path.
         tunings: Vec<TuneView>;
     }
 }
@@ -37,26 +37,26 @@ figures! {
         name: String;
         /// How often it was set.
         set: u32;
-        /// The last value that was set, and the figures behind it; empty if there was none yet.
+        /// The last value, and the figures behind it; empty if there was none yet.
         last: String;
         /// Whether the guard has switched it off.
         switched_off: bool;
         /// Why connections do not get the tuning now, though it is on; `null` if they do.
         waits: Option<String>;
-        /// Connections that had the tuning.
+        /// Connections with the tuning.
         with: CohortView;
-        /// Connections that were held out from it, with the same fields.
+        /// Connections held out from it, with the same fields.
         without: CohortView;
     }
 }
 
 figures! {
-    /// Connections that the guard compares.
+    /// Connections in the guard's comparison.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub CohortView {
         /// Number of connections.
         connections: u32;
-        /// Of these, the connections that ended with more than twice the path's least RTT.
+        /// Connections with more than twice the path's least RTT at their end.
         late: u32;
         /// Segments sent.
         sent: u32, Packets;
@@ -80,19 +80,19 @@ figures! {
     /// All tunings, counted since the start.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub TuningsStatus {
-        /// The purpose that connections are tuned for, unless their policy names another.
+        /// The objective, unless a policy names another.
         objective: String;
-        /// The kind of network, unless their policy names another.
+        /// The kind of network, unless a policy names another.
         network: String;
         /// How often each tuning was set, by name.
         set: BTreeMap<String, u64>;
         /// How often the kernel refused it, by name.
         refused: BTreeMap<String, u64>;
-        /// Initial windows that lost a packet before all was acknowledged.
+        /// Initial windows with a loss before all was acknowledged.
         retreats: u64;
-        /// Acknowledgements that got priority.
+        /// Acknowledgements with priority.
         acks_first: u64;
-        /// Tunings that the guard has switched off, a sentence each.
+        /// Tunings switched off by the guard, a sentence each.
         guard: Vec<String>;
     }
 }

@@ -78,7 +78,7 @@ impl Names<'_> {
         }
     }
 
-    /// Why a tuning is not set at present, if so: it was of no use lately, and would only cost time.
+    /// Why a tuning is not set at present, if so: it was of no use recently, and would only cost time.
     fn waits(&self, path: &tp_path, tune: u32, last_loss_ns: u64) -> Option<String> {
         let skipped = path.skips >> tune & 1 == 1;
         let why = match tune {

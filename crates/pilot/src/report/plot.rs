@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_told_in_steps_of_clocks_so_that_no_two_labels_are_alike() {
+    fn time_labels_are_clock_steps_and_unique() {
         let minutes = |hours: f64| Axis::of_hours([0.0, hours]).ticks().len();
         // Every minute, every two hours, every week.
         assert_eq!([0.05, 9.0, 840.0].map(minutes), [4, 5, 6]);

@@ -91,7 +91,7 @@ fn example() -> EffectReport {
     }
 }
 
-/// Compares a text with its stored copy; `TCPILOT_RENEW=1` writes the copy anew.
+/// Compares a text with its stored copy; `TCPILOT_RENEW=1` renews the copy.
 fn compare(name: &str, text: &str) {
     let path = format!("{}/src/report/tests/{name}", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("TCPILOT_RENEW").is_some() {
@@ -106,14 +106,14 @@ fn the_report_is_as_stored() {
 }
 
 #[test]
-fn the_page_is_as_stored_and_needs_no_network() {
+fn page_is_as_stored_without_network() {
     let page = page(&example());
     assert!(!page.contains("http") && !page.contains("url("), "{page}");
     compare("report.html", &page);
 }
 
 #[test]
-fn the_line_has_the_effect_its_price_and_the_guard() {
+fn line_has_effect_price_and_guard() {
     assert_eq!(
         line(&example()),
         "goodput +23.1 % (+11.4 % … +36.0 %), better · held out: 5 % of the time of each group · the guard has \
@@ -129,7 +129,7 @@ fn the_line_has_the_effect_its_price_and_the_guard() {
 }
 
 #[test]
-fn too_little_says_how_much_is_missing_and_when_it_may_be_there() {
+fn insufficient_data_names_what_is_missing() {
     let young = EffectReport {
         measures: vec![measure("goodput", None, "insufficient data")],
         trial_until_unix_s: Some(3600),

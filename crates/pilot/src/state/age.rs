@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_believed_for_one_window_and_costs_until_the_maximum_age() {
+    fn rates_last_a_window_costs_longer() {
         assert_eq!(
             judge(1000, 1000, 300, 600),
             Age {
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_of_the_future_is_kept_but_not_fresh() {
+    fn path_of_the_future_is_not_fresh() {
         assert_eq!(
             judge(1001, 1000, 300, 600),
             Age {
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_never_fresh() {
+    fn forgotten_path_is_never_fresh() {
         assert_eq!(
             judge(0, 100, 300, 50),
             Age {

@@ -1,5 +1,5 @@
 //! Each table is compared whole with its copy in `golden/`. After a change of tables, run `TCPILOT_RENEW=1
-//! cargo test -p tcpilot table` to write the copies anew, and review their diff.
+//! cargo test -p tcpilot table` to renew the copies, and review their diff.
 
 use std::{fs, path::PathBuf};
 
@@ -411,7 +411,7 @@ pub(crate) fn learning() -> Status {
 }
 
 #[test]
-fn what_the_learner_in_the_daemon_knows_reads_as_its_copies() {
+fn learners_knowledge_reads_as_its_copies() {
     assert_golden("paths-thompson", &paths(&[known_and_measured()]));
     let explained = |path, decisions| {
         let explained = ExplainedPath {
@@ -466,7 +466,7 @@ fn what_the_learner_in_the_daemon_knows_reads_as_its_copies() {
 }
 
 #[test]
-fn a_learner_that_does_not_answer_is_not_said_to_know_no_path() {
+fn unanswered_learner_is_not_shown_as_empty() {
     let busy = Status {
         learning: None,
         paths: 0,
@@ -514,7 +514,7 @@ fn an_explanation_reads_as_its_copy() {
 }
 
 #[test]
-fn an_address_without_a_path_is_explained_in_words() {
+fn address_without_path_is_explained_in_words() {
     let explained = Explanation {
         stopped: None,
         address: "203.0.113.9".to_owned(),
@@ -530,7 +530,7 @@ fn the_status_reads_as_its_copy() {
 }
 
 #[test]
-fn bytes_that_no_card_sent_are_told_as_such() {
+fn bytes_of_no_card_are_reported() {
     let mut status = running();
     let inside = status.traffic.as_mut().unwrap();
     (inside.steered_bytes, inside.sent_bytes, inside.share) = (791_000_000, 40_000, None);

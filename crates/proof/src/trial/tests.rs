@@ -32,7 +32,7 @@ fn close(trial: &mut Trial, now_s: u64) -> Vec<Alarm> {
 }
 
 #[test]
-fn each_hour_is_a_pair_and_its_effect_the_gain() {
+fn each_hour_is_a_pair_with_gain() {
     let mut trial = Trial::default();
     run(&mut trial, 9, START, 30, 0.2);
     close(&mut trial, START + 30 * 3600);
@@ -47,7 +47,7 @@ fn each_hour_is_a_pair_and_its_effect_the_gain() {
 }
 
 #[test]
-fn a_connection_that_outlives_its_pair_by_less_than_a_block_counts() {
+fn connection_may_outlive_its_pair_a_block() {
     let mut trial = Trial::default();
     run(&mut trial, 9, START, 1, 0.2);
     assert!(close(&mut trial, START + 3600 + 1799).is_empty());
@@ -71,7 +71,7 @@ fn a_connection_that_outlives_its_pair_by_less_than_a_block_counts() {
 }
 
 #[test]
-fn a_pair_with_too_few_connections_on_one_side_is_none() {
+fn pair_needs_connections_on_both_sides() {
     let mut trial = Trial::default();
     for minute in 0..34 {
         let at_s = START + 60 * minute;
@@ -82,7 +82,7 @@ fn a_pair_with_too_few_connections_on_one_side_is_none() {
 }
 
 #[test]
-fn forgotten_groups_stay_in_the_sums_of_the_host() {
+fn forgotten_groups_stay_in_host_sums() {
     let terms = Terms {
         groups_max: 4,
         ..Terms::default()
@@ -160,7 +160,7 @@ fn weeks(count: u64, gain: f64) -> Trial {
 }
 
 #[test]
-fn prefixes_held_out_are_compared_with_others_and_with_their_own_past() {
+fn held_out_prefixes_use_others_and_past() {
     let trial = weeks(12, 0.1);
     let pairs = trial.host.effects.goodput;
     // A fifth of a hundred prefixes each week.
@@ -173,7 +173,7 @@ fn prefixes_held_out_are_compared_with_others_and_with_their_own_past() {
 }
 
 #[test]
-fn of_a_group_without_a_past_as_much_is_expected_as_of_the_others() {
+fn group_without_history_is_assumed_average() {
     let schedule = Schedule::by_prefix(0.2, [3, 4]);
     let (mut trial, terms) = (Trial::default(), Terms::default());
     for week in 0..20 {
@@ -202,7 +202,7 @@ fn of_a_group_without_a_past_as_much_is_expected_as_of_the_others() {
 }
 
 #[test]
-fn what_is_saved_goes_on_and_a_future_that_was_none_is_left_out() {
+fn saved_trial_goes_on_without_false_future() {
     let mut trial = Trial::default();
     run(&mut trial, 9, START, 3, 0.2);
     close(&mut trial, START + 3 * 3600);

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_panics_leaves_its_place_to_the_next() {
+    fn panicking_request_frees_its_slot() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let number = Arc::new(AtomicUsize::new(0));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_scrape_is_told_what_there_is() {
+    fn other_requests_get_a_hint() {
         for (request, status) in [
             ("GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 404 Not Found"),
             (

@@ -130,7 +130,7 @@ const SECOND: &str = "10.0.0.9:80 slow+fast";
 const THIRD: &str = "[2001:db8::1]:443 fast+slow";
 
 #[test]
-fn a_filter_compares_with_a_number_in_a_unit_of_its_column() {
+fn filter_compares_in_the_columns_units() {
     assert_eq!(filtered("rtt_us>1ms"), [FIRST]);
     assert_eq!(filtered("rtt_us >= 900"), [FIRST, SECOND]);
     assert_eq!(filtered("rtt_us<0.02s"), [SECOND]);
@@ -158,7 +158,7 @@ fn a_filter_on_parts_leaves_those_parts() {
 }
 
 #[test]
-fn an_address_is_in_the_prefix_that_a_filter_asks_for() {
+fn filter_matches_addresses_in_a_prefix() {
     assert_eq!(filtered("remote=10.0.0.0/24"), [FIRST, SECOND]);
     assert_eq!(filtered("remote=10.0.0.9"), [SECOND]);
     assert_eq!(filtered("remote=10.0.0.9:80"), [SECOND]);
@@ -167,7 +167,7 @@ fn an_address_is_in_the_prefix_that_a_filter_asks_for() {
 }
 
 #[test]
-fn a_list_matches_by_one_of_its_entries_and_a_text_anywhere() {
+fn list_matches_by_entry_text_anywhere() {
     assert_eq!(filtered("tags=nginx"), [FIRST]);
     assert_eq!(filtered("tags~UR"), [THIRD]);
     assert_eq!(filtered("tags=-"), [SECOND]);
@@ -185,7 +185,7 @@ fn a_list_matches_by_one_of_its_entries_and_a_text_anywhere() {
 }
 
 #[test]
-fn numbers_and_addresses_are_sorted_by_size_and_what_is_missing_comes_last() {
+fn sorting_is_by_size_missing_last() {
     assert_eq!(sorted(&["rtt_us"]), [SECOND, FIRST, THIRD]);
     assert_eq!(sorted(&["-rtt_us"]), [FIRST, SECOND, THIRD]);
     assert_eq!(sorted(&["remote"]), [SECOND, FIRST, THIRD]);
@@ -220,7 +220,7 @@ fn a_limit_counts_items() {
 }
 
 #[test]
-fn an_unknown_column_is_refused_with_those_that_there_are() {
+fn unknown_column_is_refused_with_the_known() {
     let known = "there are line, remote, rtt_us, loss, tags, way, rate, way.rtt_us";
     let queries = [
         ListQuery {
@@ -257,7 +257,7 @@ fn an_unknown_column_is_refused_with_those_that_there_are() {
 }
 
 #[test]
-fn a_table_has_the_usual_columns_or_those_that_are_named() {
+fn table_has_usual_or_named_columns() {
     let usual = Selection::new(&ListQuery::default()).unwrap();
     let text = usual.table(&lines()[..1], |_| true, &["tags"]);
     assert_eq!(

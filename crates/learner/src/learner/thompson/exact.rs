@@ -104,7 +104,7 @@ impl<const C: usize> Exact<C> {
         }
     }
 
-    /// The belief about a path, and its own evidence. Sums that lost their digits are computed anew;
+    /// The belief about a path, and its own evidence. Sums that lost their digits are recomputed;
     /// if even that does not help, the belief is the prior.
     #[inline]
     pub fn belief_and_now(&mut self, id: PathId, now_s: f64) -> (Belief<C>, Option<Now<C>>) {
@@ -130,7 +130,7 @@ impl<const C: usize> Exact<C> {
 
     pub fn rebuild(&mut self) {
         self.rebuilt += 1;
-        // Samples are finite by `check`, so sums made anew are too.
+        // Samples are finite by `check`, so recomputed sums are too.
         let _ = self.tree.rebuild();
     }
 
@@ -231,7 +231,7 @@ impl<const C: usize> Exact<C> {
         {
             return;
         }
-        // Many at once, since lists and index are made anew each time.
+        // Many at once, since lists and index are rebuilt each time.
         let (count, nodes_max) = (memory.paths_max / 16 + 1, memory.paths_max / 2 + 4);
         match self.tree.forget_least(count, nodes_max, seen.at_s) {
             Ok(keys) => self.note_forgotten(keys),

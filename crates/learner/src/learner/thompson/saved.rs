@@ -64,7 +64,7 @@ impl Thompson {
         Ok((learner, restored))
     }
 
-    /// Begins anew with the saved rows, in any order; `now_s` must be of the clock of the saved times. Rows
+    /// Starts from the saved rows, in any order; `now_s` must be of the clock of the saved times. Rows
     /// are taken up one by one, so that a million need not be in memory a second time.
     pub fn take_up(&mut self, rows: &mut SavedRows<'_>, now_s: f64) -> Restored {
         exact!(&mut self.0, it => it.take_up_all(rows, now_s))

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_arm_is_the_most_wanted_default_and_else_the_policys_first() {
+    fn first_arm_is_the_preferred_default() {
         assert_eq!(arms(0b1001, "reno cubic").names(), ["cubic", "bbr"]);
         assert_eq!(
             arms(0b1111, "reno").names(),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_ecn_is_drawn_only_if_it_was_negotiated() {
+    fn ecn_arms_need_negotiated_ecn() {
         let arms = arms(0b1111, "cubic"); // cubic, dctcp, reno, bbr
         let mut shares = [0.0; MAX_ARMS];
         shares[..4].copy_from_slice(&[0.1, 0.4, 0.2, 0.3]);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_that_vanishes_is_a_change_and_a_hair_is_none() {
+    fn vanished_share_is_a_change() {
         let arms = arms(0b1101, "cubic");
         let dist = |shares: [f64; 3]| arms.upto(&shares);
         let is_same = |a, b| arms.is_same(&dist(a), &dist(b));
@@ -199,7 +199,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_arm_is_drawn_as_often_as_its_share(
+        fn each_arm_is_drawn_by_its_share(
             mask in 1u8..16, weights in prop::collection::vec(0u32..100, 4), default in 0usize..4,
         ) {
             let arms = arms(mask, ["cubic", "dctcp", "reno", "bbr"][default]);

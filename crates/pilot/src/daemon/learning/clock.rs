@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_has_the_wall_clocks_time_of_the_start() {
+    fn record_time_follows_the_wall_clock_at_start() {
         let clock = Clock::at(1e9, 5_000_000_000);
         assert_eq!(clock.seconds(5_000_000_000), 1e9);
         assert_eq!(clock.seconds(6_500_000_000), 1e9 + 1.5);

@@ -29,7 +29,7 @@ fn busy() -> Learners {
     learners
 }
 
-/// The policies without histograms, which begin anew as after a restart. Prometheus copes with that.
+/// The policies without histograms, which are reset as by a restart. Prometheus copes with that.
 fn counted(status: &LearningStatus) -> Vec<PolicyStatus> {
     let mut policies = status.policies.clone();
     let algorithms = policies.iter_mut().flat_map(|p| &mut p.algorithms);
@@ -38,7 +38,7 @@ fn counted(status: &LearningStatus) -> Vec<PolicyStatus> {
 }
 
 #[test]
-fn another_room_goes_on_counting_where_the_first_one_ended() {
+fn counts_go_on_in_the_next_program() {
     let mut first = busy();
     let before = first.status();
     assert!(before.records == 22 && before.dropped == 3 && before.publications > 0);
@@ -84,7 +84,7 @@ fn another_room_goes_on_counting_where_the_first_one_ended() {
 }
 
 #[test]
-fn a_rescue_is_shown_with_its_path_after_an_upgrade() {
+fn rescue_is_shown_after_an_upgrade() {
     let (mut next, _) = learners_of(settings(100), &[]);
     next.go_on(told(&busy().counts()));
     update(&mut next, &["2001:db8:1:2::3"], 2);
@@ -98,7 +98,7 @@ fn a_rescue_is_shown_with_its_path_after_an_upgrade() {
 }
 
 #[test]
-fn what_was_counted_of_a_policy_or_an_algorithm_that_is_no_more_is_left() {
+fn counts_of_removed_policies_are_dropped() {
     let counts = told(&busy().counts());
     let mut other = settings(100);
     other.name = "other".to_owned();
@@ -120,7 +120,7 @@ fn what_was_counted_of_a_policy_or_an_algorithm_that_is_no_more_is_left() {
 }
 
 #[test]
-fn a_change_that_was_found_is_told_of_after_an_upgrade() {
+fn change_is_reported_after_an_upgrade() {
     let mut counts = busy().counts();
     let node = tcpilot_learner::NodeKey {
         level: Level::Group,
@@ -141,7 +141,7 @@ fn a_change_that_was_found_is_told_of_after_an_upgrade() {
 }
 
 #[test]
-fn of_an_older_program_nothing_is_told_and_all_begins_at_0() {
+fn counts_begin_at_0_after_older_program() {
     let counts: Counts = serde_json::from_str("{}").unwrap();
     let (mut next, _) = learners_of(settings(100), &[]);
     next.go_on(counts);

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_counts_below_the_first_bound_that_is_not_less() {
+    fn value_counts_below_its_upper_bound() {
         let mut histogram = Histogram::new(&[1.0, 10.0]);
         for (value, times) in [(0.5, 1), (1.0, 1), (1.5, 2), (10.5, 4)] {
             histogram.add(value, times);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn held_out_connections_are_shown_apart_and_what_was_shown_before_is_not_shown_again() {
+    fn control_is_separate_and_intervals_count_once() {
         let mut record = tp_record {
             bytes_acked: 1_000_000,
             busy_ticks: 100,

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn each_record_follows_the_last_one_of_its_connection() {
+    fn record_follows_its_connections_last_one() {
         let mut long = Long::default();
         let mut follow = |cookie, at_ns, flags| told(long.follow(&record(cookie, at_ns, flags)));
         assert_eq!(follow(7, 1, TP_RECORD_SAMPLE), None);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_whose_end_was_lost_do_not_pile_up_and_what_is_forgotten_is_unknown() {
+    fn lost_ends_do_not_pile_up() {
         let mut long = Long::default();
         for cookie in 1..=3 * MOST as u64 {
             long.follow(&record(cookie, cookie, TP_RECORD_SAMPLE));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_a_former_daemon_may_have_sampled_nobody_knows_how_much_was_told() {
+    fn samples_of_a_former_daemon_are_unknown() {
         let mut long = Long::since(100, 1000);
         let of = |cookie, opened_ns, bytes_acked, flags| tp_record {
             opened_ns,
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_is_settled_after_two_samples_and_some_time_after_a_switch() {
+    fn connection_settles_after_samples_and_time() {
         let mut long = Long::default();
         let mut settled = |at_ns, flags| {
             let record = record(7, at_ns, TP_RECORD_SAMPLE | flags);

@@ -331,7 +331,7 @@ impl PolicySettings {
             return false;
         }
         let group = Lineage::of_key(&node.key).group.prefix;
-        // Of both halves: prefixes differ in few bits.
+        // The hash covers both halves, because prefixes differ in few bits.
         let hash = mix(mix((group >> 64) as u64).wrapping_add(group as u64));
         ((hash >> 32) * 100) >> 32 < u64::from(self.steer_percent)
     }

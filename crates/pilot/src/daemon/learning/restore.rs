@@ -293,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hosts_default_comes_first_if_it_may_be_replaced() {
+    fn hosts_replaceable_default_comes_first() {
         let config = Config::from_toml("replace_defaults = [\"cubic\", \"reno\"]", "").unwrap();
         assert_eq!(defaults(&config, Some("reno")), ["reno", "cubic"]);
         assert_eq!(defaults(&config, Some("bbr")), ["cubic", "reno"]);
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn each_policy_that_may_choose_has_a_lesson_with_its_objective() {
+    fn choosing_policies_have_settings_with_their_objective() {
         let text = "[learner]\nkind = \"thompson\"\nrescue_cost_percent = 7\n[[policy]]\nname = \"a\"\n\
                     objective = \"latency\"\nalgorithms = [\"bbr\"]\n[[policy]]\nname = \"b\"\n\
                     leave_alone = true";
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn long_connections_are_moved_if_that_is_set_and_never_in_a_dry_run() {
+    fn moves_follow_the_setting_except_dry_run() {
         let moves = |more: &str| {
             let text = format!(
                 "{more}\n[learner]\nkind = \"thompson\"\nmove_long = true\nmove_every_s = 60"

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_that_takes_long_is_not_repeated_soon() {
+    fn slow_look_is_not_repeated_soon() {
         let took = Duration::from_millis(3);
         let (_, all) = looks(2, took, &[]);
         assert!(all >= took * REST, "{all:?}");

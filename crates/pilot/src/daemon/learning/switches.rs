@@ -18,7 +18,7 @@ const MOST: usize = 16384;
 pub struct Switched {
     /// Connections that were rescued.
     pub rescued: u64,
-    /// Of these, connections that got their former algorithm back.
+    /// Switched connections with their former algorithm back.
     pub undone: u64,
     /// Times that a connection was moved.
     pub moved: u64,

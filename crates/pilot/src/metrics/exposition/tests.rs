@@ -76,7 +76,7 @@ fn the_classic_format_names_counters_as_their_samples() {
 }
 
 #[test]
-fn each_family_says_what_it_is_and_has_its_type() {
+fn each_family_has_help_and_type() {
     let text = told();
     let types: Vec<_> = text.lines().filter(|l| l.starts_with("# TYPE")).collect();
     let helps: Vec<_> = text.lines().filter(|l| l.starts_with("# HELP")).collect();
@@ -90,9 +90,9 @@ fn each_family_says_what_it_is_and_has_its_type() {
     }
 }
 
-/// scripts/promtool checks the same text. `TCPILOT_RENEW=1` writes it anew.
+/// scripts/promtool checks the same text. `TCPILOT_RENEW=1` renews it.
 #[test]
-fn what_a_scraper_gets_is_the_stored_copy() {
+fn scrape_is_the_stored_copy() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/metrics/example.prom");
     if std::env::var_os("TCPILOT_RENEW").is_some() {
         std::fs::write(file, classic(&told())).unwrap();
@@ -121,7 +121,7 @@ fn named(text: &str) -> Vec<(String, Vec<String>)> {
 }
 
 #[test]
-fn dashboard_and_alerts_ask_for_metrics_that_there_are() {
+fn dashboard_and_alerts_use_existing_metrics() {
     let exposed = classic(&told());
     let families = exposed.lines().filter(|l| l.starts_with("# TYPE "));
     let families = families

@@ -22,7 +22,7 @@ fn an_empty_file_is_a_new_store() {
 }
 
 #[test]
-fn a_file_that_is_no_database_is_set_aside() {
+fn non_database_file_is_set_aside() {
     for content in [
         &b"hello\n"[..],
         &[0; 4096],
@@ -76,7 +76,7 @@ fn a_truncated_file_is_set_aside() {
 }
 
 #[test]
-fn a_damaged_byte_is_noticed_or_of_no_consequence() {
+fn damaged_byte_is_noticed_or_harmless() {
     let (_dir, file) = stored(&paths(50));
     let whole = fs::read(&file).unwrap();
     let mut noticed = 0;
@@ -94,7 +94,7 @@ fn a_damaged_byte_is_noticed_or_of_no_consequence() {
 }
 
 #[test]
-fn each_value_of_each_version_byte_of_the_header_is_survived() {
+fn any_version_byte_of_the_header_is_survived() {
     let (_dir, file) = stored(&paths(3));
     let whole = fs::read(&file).unwrap();
     for (at, value) in [18, 19]
@@ -121,7 +121,7 @@ fn zeroed_pages_are_noticed() {
 }
 
 #[test]
-fn a_changed_measure_is_noticed_though_the_database_is_sound() {
+fn changed_measure_in_sound_database_is_noticed() {
     let (_dir, file) = stored(&paths(3));
     let db = Connection::open(&file).unwrap();
     db.execute(
@@ -137,7 +137,7 @@ fn a_changed_measure_is_noticed_though_the_database_is_sound() {
 }
 
 #[test]
-fn a_newer_schema_is_set_aside_and_said_so() {
+fn newer_schema_is_set_aside_aloud() {
     let (_dir, file) = stored(&paths(3));
     Connection::open(&file)
         .unwrap()
@@ -191,7 +191,7 @@ fn a_journal_goes_with_its_database() {
 }
 
 #[test]
-fn a_database_that_cannot_be_renamed_keeps_its_journal() {
+fn database_without_rename_keeps_its_journal() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("state.db");
     fs::create_dir(&file).unwrap(); // the second step fails: a folder cannot take the name of a file
@@ -204,7 +204,7 @@ fn a_database_that_cannot_be_renamed_keeps_its_journal() {
 
 /// A crash before the last step of `set_aside` leaves the journal with both names.
 #[test]
-fn a_journal_that_a_crash_left_behind_is_not_used_for_the_new_database() {
+fn leftover_journal_is_not_used_for_new_database() {
     let (dir, file) = stored(&paths(50));
     let whole = fs::read(&file).unwrap();
     let writer = Connection::open(&file).unwrap();

@@ -1,4 +1,4 @@
-//! The knowledge of the learner in the daemon is kept beside that of epsilon-greedy.
+//! The knowledge of the learner in the daemon is kept separately from that of epsilon-greedy.
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn read(store: &Store, policy: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 #[test]
-fn each_learner_keeps_its_own_whatever_the_other_saves() {
+fn each_learner_keeps_its_own_rows() {
     let (_dir, file) = stored(&paths(3));
     let (mut store, _) = Store::open(&file).unwrap();
     store.save_knowledge(&[known("default", &[1, 2])]).unwrap();
@@ -37,7 +37,7 @@ fn each_learner_keeps_its_own_whatever_the_other_saves() {
 }
 
 #[test]
-fn only_what_changed_is_written_unless_it_is_all() {
+fn only_changes_are_written_unless_all() {
     let (_dir, file) = stored(&[]);
     let (mut store, _) = Store::open(&file).unwrap();
     let both = [known("default", &[1, 2, 3]), known("web", &[1])];
@@ -62,7 +62,7 @@ fn only_what_changed_is_written_unless_it_is_all() {
 }
 
 #[test]
-fn a_save_of_all_that_ends_between_two_parts_loses_nothing() {
+fn interrupted_full_save_loses_nothing() {
     let (_dir, file) = stored(&[]);
     let (mut store, _) = Store::open(&file).unwrap();
     let before = [known("default", &[1, 2, 3]), known("web", &[7])];
@@ -89,7 +89,7 @@ fn a_save_of_all_that_ends_between_two_parts_loses_nothing() {
 }
 
 #[test]
-fn rows_of_other_algorithms_go_with_the_first_part() {
+fn first_part_removes_rows_of_other_algorithms() {
     let (_dir, file) = stored(&[]);
     let (mut store, _) = Store::open(&file).unwrap();
     store
@@ -116,7 +116,7 @@ fn a_reset_forgets_what_either_has_learned() {
 }
 
 #[test]
-fn a_file_of_an_older_tcpilot_gets_the_tables_and_keeps_its_paths() {
+fn older_file_gets_tables_and_keeps_paths() {
     let (_dir, file) = stored(&paths(3));
     let db = Connection::open(&file).unwrap();
     db.execute_batch("DROP TABLE knowledge; DROP TABLE learner; DROP TABLE kept;")
@@ -176,7 +176,7 @@ fn exported(store: &Store) -> String {
 }
 
 #[test]
-fn what_thompson_knows_is_exported_and_imported_as_it_was() {
+fn thompsons_knowledge_survives_export_and_import() {
     let (_dir, file) = stored(&paths(2));
     let (mut store, _) = Store::open(&file).unwrap();
     let before = exported(&store);
@@ -216,7 +216,7 @@ fn what_thompson_knows_is_exported_and_imported_as_it_was() {
 type Change = &'static dyn Fn(&mut serde_json::Value);
 
 #[test]
-fn knowledge_that_cannot_be_used_is_refused_and_nothing_is_changed() {
+fn unusable_knowledge_is_refused_without_change() {
     let (_dir, file) = stored(&paths(2));
     let (mut store, _) = Store::open(&file).unwrap();
     store.save_knowledge(&[learned("default")]).unwrap();

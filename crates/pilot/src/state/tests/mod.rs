@@ -68,13 +68,13 @@ fn load(file: &Path) -> Vec<StoredPath> {
 }
 
 #[test]
-fn what_was_saved_is_loaded_the_latest_first() {
+fn saved_paths_load_latest_first() {
     let (_dir, file) = stored(&paths(50));
     assert_eq!(load(&file), paths(50));
 }
 
 #[test]
-fn a_path_is_replaced_by_its_namesake_and_the_others_stay() {
+fn path_replaces_only_its_namesake() {
     let (_dir, file) = stored(&paths(3));
     let newer = StoredPath {
         updated_unix_s: NOW,
@@ -101,7 +101,7 @@ fn namespace_and_policy_tell_paths_apart() {
 }
 
 #[test]
-fn old_paths_are_not_loaded_and_forgotten_at_the_next_save() {
+fn old_paths_are_not_loaded_then_forgotten() {
     let (_dir, file) = stored(&paths(3));
     let (mut store, _) = Store::open(&file).unwrap();
     assert_eq!(store.load(NOW, 2).unwrap(), [path(1), path(2)]);
@@ -111,7 +111,7 @@ fn old_paths_are_not_loaded_and_forgotten_at_the_next_save() {
 }
 
 #[test]
-fn of_too_many_paths_the_latest_stay() {
+fn latest_of_too_many_paths_stay() {
     let extra = 5;
     let (_dir, file) = stored(&paths(MAX_PATHS as u32 + extra));
     let loaded = load(&file);
@@ -128,7 +128,7 @@ fn reset_forgets_everything() {
 }
 
 #[test]
-fn the_file_is_for_its_owner_only_and_alone_at_rest() {
+fn file_is_private_and_alone_at_rest() {
     use std::os::unix::fs::PermissionsExt;
     let (dir, file) = stored(&paths(3));
     assert_eq!(
@@ -145,7 +145,7 @@ fn a_missing_directory_is_made() {
 }
 
 #[test]
-fn a_file_that_cannot_be_used_says_what_to_do() {
+fn unusable_file_says_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
     let error = Store::open(dir.path()).unwrap_err().to_string();
     let remedy = "run as root, or name a writable file with --state";
@@ -318,7 +318,7 @@ fn writer_that_is_killed() {
 }
 
 #[test]
-fn a_killed_writer_leaves_one_save_or_the_next_never_a_mixture() {
+fn killed_writer_never_leaves_a_mixture() {
     let (_dir, file) = stored(&[]);
     for round in 0..8u64 {
         let mut writer = Command::new(std::env::current_exe().unwrap())

@@ -16,7 +16,7 @@ pub const ACTIVE_S: u64 = 24 * 3600;
 /// The number of the group that has all addresses.
 pub const ALL: u64 = u64::MAX;
 
-/// The groups that have been active lately, each with the time of its last connection.
+/// The groups with recent connections, each with the time of its last connection.
 #[derive(Clone, Debug, Default)]
 pub struct Activity(HashMap<u64, u64>);
 
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_host_decides_what_is_held_out_unless_somebody_has_said_so() {
+    fn host_facts_decide_the_auto_design() {
         let chosen = |hold_out, before, is_trial, is_full, groups| {
             let keys = Keys {
                 hold_out,
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_held_out_before_a_restart_goes_on_until_enough_is_known() {
+    fn design_survives_restart_until_facts_are_known() {
         let young = HostFacts {
             is_young: true,
             ..HostFacts::default()
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_price_is_the_one_that_was_set_and_a_trial_has_no_pause() {
+    fn price_is_as_set_trial_has_no_pause() {
         let keys = Keys {
             hold_out_percent: 4,
             ..Keys::default()

@@ -401,7 +401,7 @@ impl Effect {
         (held_out | counts) as u8
     }
 
-    /// Forgets all results; the guards begin anew too.
+    /// Forgets all results; the guards are reset too.
     pub fn reset(&mut self) {
         self.past = Past {
             since_s: self.now_s(),

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn time_in_which_the_peer_was_the_limit_counts_for_completion_and_not_for_goodput() {
+    fn peer_limited_time_counts_only_for_completion() {
         let seen = outcome(&record(), 250).unwrap();
         assert!((seen.goodput_nats - 1e6f64.ln()).abs() < 1e-9);
         assert!((seen.duration_nats - 2f64.ln()).abs() < 1e-9);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_of_a_treated_connection_counts_and_what_nobody_can_judge_does_not() {
+    fn whole_connections_count_unjudgeable_ones_do_not() {
         let flagged = |flag: u32| {
             let mut record = record();
             record.flags = flag as u8;

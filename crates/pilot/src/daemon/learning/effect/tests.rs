@@ -139,7 +139,7 @@ fn without_an_effect_nothing_is_shown() {
 }
 
 #[test]
-fn half_an_hour_in_ten_is_held_out_unless_there_is_a_trial() {
+fn half_hour_in_ten_is_held_out() {
     let mut world = World::new(keys());
     let mut held_out = |seconds: u64| {
         let mut count = 0;
@@ -175,7 +175,7 @@ fn zero_percent_holds_nothing_out_and_says_so() {
 }
 
 #[test]
-fn all_groups_at_once_if_a_queue_of_this_host_is_often_full() {
+fn full_queue_holds_out_all_groups_together() {
     let mut world = World::new(Keys {
         hold_out: HoldOut::Auto,
         ..keys()
@@ -198,7 +198,7 @@ fn all_groups_at_once_if_a_queue_of_this_host_is_often_full() {
 }
 
 #[test]
-fn whole_prefixes_are_held_out_from_64_groups_on() {
+fn prefixes_are_held_out_from_64_groups() {
     let mut world = World::new(Keys {
         hold_out: HoldOut::Auto,
         hold_out_percent: 20,
@@ -218,7 +218,7 @@ fn whole_prefixes_are_held_out_from_64_groups_on() {
 }
 
 #[test]
-fn the_guard_stops_a_group_then_the_host_and_tries_again() {
+fn guard_stops_group_then_host_then_retries() {
     let mut world = World::new(Keys {
         guard_pause_s: 100,
         ..keys()
@@ -281,7 +281,7 @@ fn harm_everywhere_stops_the_host() {
 }
 
 #[test]
-fn a_stop_of_a_trial_is_in_force_after_it_although_nothing_is_held_out() {
+fn stop_of_a_trial_outlasts_it() {
     let mut world = World::new(Keys {
         hold_out_percent: 0,
         guard_pause_s: 1000,
@@ -309,7 +309,7 @@ fn a_stop_of_a_trial_is_in_force_after_it_although_nothing_is_held_out() {
 
 /// The host's guard has seen the good of former blocks, so that of the only group stops steering first.
 #[test]
-fn if_all_groups_are_compared_as_one_its_stop_is_that_of_each_address() {
+fn joint_stop_applies_to_each_address() {
     let mut world = World::new(Keys {
         hold_out: HoldOut::Auto,
         ..keys()
@@ -335,7 +335,7 @@ fn if_all_groups_are_compared_as_one_its_stop_is_that_of_each_address() {
 }
 
 #[test]
-fn what_was_shown_and_what_is_stopped_survives_a_restart() {
+fn report_and_stops_survive_a_restart() {
     let mut world = World::new(keys());
     world.effect.set_trial(36_000);
     world.run(200, 8, |_| -0.3);
@@ -375,7 +375,7 @@ fn what_was_shown_and_what_is_stopped_survives_a_restart() {
 }
 
 #[test]
-fn blocks_that_are_half_full_go_on_after_a_restart() {
+fn half_full_blocks_survive_a_restart() {
     let mut first = World::new(keys());
     first.effect.set_trial(36_000);
     let rows = [first.effect.unsaved(true)];
@@ -392,7 +392,7 @@ fn blocks_that_are_half_full_go_on_after_a_restart() {
 }
 
 #[test]
-fn a_clock_that_was_wrong_stops_nothing_for_ever() {
+fn wrong_clock_stops_nothing_for_ever() {
     let mut world = World::new(keys());
     world.effect.set_trial(36_000);
     world.run(200, 8, |_| -0.3);
@@ -412,7 +412,7 @@ fn a_clock_that_was_wrong_stops_nothing_for_ever() {
 }
 
 #[test]
-fn a_damaged_row_is_passed_over_and_other_secrets_begin_anew() {
+fn damaged_row_is_skipped_other_secrets_reset() {
     let mut world = World::new(keys());
     world.effect.set_trial(3600);
     world.run(100, 8, |_| 0.2);
@@ -431,7 +431,7 @@ fn a_damaged_row_is_passed_over_and_other_secrets_begin_anew() {
 }
 
 #[test]
-fn a_connection_with_another_bucket_value_is_left_out() {
+fn connection_of_another_bucket_value_is_left_out() {
     let mut world = World::new(keys());
     world.effect.set_trial(3600);
     world.run(45, 8, |_| 0.0);

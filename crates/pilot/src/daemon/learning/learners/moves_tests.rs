@@ -51,7 +51,7 @@ fn trained(settings: PolicySettings) -> Learners {
 }
 
 #[test]
-fn a_long_connection_is_moved_to_what_its_path_surely_does_better_with() {
+fn long_connection_moves_to_surely_better_arm() {
     let request = MoveRequest {
         cookie: 77,
         from: CUBIC,
@@ -65,7 +65,7 @@ fn a_long_connection_is_moved_to_what_its_path_surely_does_better_with() {
 }
 
 #[test]
-fn nobody_is_moved_without_the_setting_or_for_less_than_is_asked() {
+fn moves_need_the_setting_and_enough_gain() {
     assert_eq!(
         requests(&mut trained(settings(100)), 3, |_, _| {}),
         [None; 3]
@@ -91,7 +91,7 @@ fn nobody_is_moved_by_a_guess() {
 }
 
 #[test]
-fn what_is_held_out_or_not_steered_is_not_moved() {
+fn held_out_connections_are_not_moved() {
     let held_out = |_, record: &mut tp_record| record.trial = TP_TRIAL_HELD_OUT as u8;
     assert_eq!(requests(&mut trained(moving()), 3, held_out), [None; 3]);
     let dry_run = |_, record: &mut tp_record| record.conn_flags = TP_CONN_DRY_RUN as u8;
@@ -104,7 +104,7 @@ fn what_is_held_out_or_not_steered_is_not_moved() {
 }
 
 #[test]
-fn what_was_moved_stays_for_a_while() {
+fn moved_connection_stays_for_a_while() {
     // At its second sample the connection leaves bbr. From then on it has cubic.
     let moved = |number: u64, record: &mut tp_record| match number {
         0 => record.arm = BBR,

@@ -162,7 +162,7 @@ fn bbr(dists: &ChoiceDists, address: &str, level: Level) -> Option<f64> {
 }
 
 #[test]
-fn the_first_connection_of_all_finds_shares_that_explore() {
+fn first_connection_finds_exploring_shares() {
     let (_, dists) = learners(100, &[]);
     let share = bbr(&dists, "198.51.100.7", Level::Global).unwrap();
     assert!((0.02..0.98).contains(&share), "{share}");
@@ -170,7 +170,7 @@ fn the_first_connection_of_all_finds_shares_that_explore() {
 }
 
 #[test]
-fn the_better_algorithm_gets_the_draws_of_its_path_and_its_neighbours_start_with_it() {
+fn better_algorithm_spreads_to_neighbours() {
     let (mut learners, dists) = learners(100, &[]);
     let before = bbr(&dists, "198.51.100.9", Level::Global).unwrap();
     update(&mut learners, &["198.51.100.7", "198.51.100.8"], 40);
@@ -209,7 +209,7 @@ fn a_distribution_is_written_only_when_it_changes() {
 }
 
 #[test]
-fn a_canary_steers_its_share_of_the_groups_and_learns_of_all() {
+fn canary_steers_its_share_learns_from_all() {
     let addresses: Vec<String> = (0..200).map(|i| format!("198.18.{i}.7")).collect();
     let steered = |percent| -> Vec<&str> {
         let (mut learners, dists) = learners(percent, &[]);
@@ -244,7 +244,7 @@ fn a_canary_steers_its_share_of_the_groups_and_learns_of_all() {
 }
 
 #[test]
-fn what_is_not_steered_costs_no_budget() {
+fn unsteered_connections_cost_no_budget() {
     let explored = |percent, conn_flags: u32| {
         let (mut learners, _) = learners(percent, &[]);
         for number in 0..20 {
@@ -260,7 +260,7 @@ fn what_is_not_steered_costs_no_budget() {
 }
 
 #[test]
-fn what_was_saved_chooses_after_a_restart_as_before() {
+fn saved_state_chooses_as_before_a_restart() {
     let (mut learners, dists) = learners(100, &[]);
     update(&mut learners, &["198.51.100.7", "203.0.113.9"], 40);
     let saved = learners.unsaved(false).remove(0);
@@ -329,7 +329,7 @@ fn a_reset_leaves_the_first_distribution() {
 }
 
 #[test]
-fn of_an_address_that_is_not_known_its_group_is_explained_or_all() {
+fn unseen_address_is_explained_by_its_group() {
     let (mut learners, _) = learners(100, &[]);
     update(&mut learners, &["198.51.100.7"], 40);
     let mut explained = |address: &str| {
@@ -372,7 +372,7 @@ fn a_private_address_is_named_by_its_namespace() {
 }
 
 #[test]
-fn a_new_namespace_is_named_however_many_came_and_went() {
+fn new_namespace_is_named_after_many_others() {
     let (mut learners, _) = learners(100, &[]);
     let of = |domain: u32| tp_record {
         domain,
@@ -391,7 +391,7 @@ fn a_new_namespace_is_named_however_many_came_and_went() {
 }
 
 #[test]
-fn the_status_counts_what_came_and_what_was_given() {
+fn status_counts_records_and_choices() {
     let (mut learners, _) = learners(100, &[]);
     update(&mut learners, &["198.51.100.7"], 4);
     let rejected = tp_record {

@@ -25,7 +25,7 @@ use decisions::Decision;
 use path::{OfArm, OfPath};
 pub use path::{Sample, Windows};
 
-/// Paths without a learner's path that are kept until the next sweep, beside an eighth of all.
+/// Paths without a learner's path that are kept until the next sweep, in addition to an eighth of all.
 const SPARE: usize = 1024;
 
 /// The book of a policy.

@@ -102,7 +102,7 @@ impl Sample {
     }
 }
 
-/// Acknowledged bytes from which on a mean counts by itself: with fewer a connection hardly leaves slow start, and most
+/// Acknowledged bytes from which on a mean counts by itself: with fewer a connection seldom leaves slow start, and most
 /// applications that send now and then have sent no more.
 const MEAN_BYTES_MIN: u64 = 65536;
 

@@ -238,7 +238,7 @@ fn a_favourite_needs_a_distribution_and_half() {
 }
 
 #[test]
-fn what_an_application_chose_measures_only_the_path() {
+fn applications_choice_measures_only_the_path() {
     let mut tried = Tried::new();
     let foreign = tp_record {
         flags: TP_RECORD_FOREIGN as u8,

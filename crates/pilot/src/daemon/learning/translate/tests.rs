@@ -107,7 +107,7 @@ fn records_without_an_owner_are_rejected() {
 }
 
 #[test]
-fn a_time_out_is_told_as_one_whatever_it_had() {
+fn timeout_is_reported_whatever_its_measures() {
     for bytes_acked in [0, 1_000_000] {
         let record = tp_record {
             flags: TP_RECORD_TIMED_OUT as u8,
@@ -119,14 +119,14 @@ fn a_time_out_is_told_as_one_whatever_it_had() {
 }
 
 #[test]
-fn a_rescue_is_told_when_it_happens_and_costs_something() {
+fn rescue_is_reported_at_once_with_cost() {
     let flags = (TP_RECORD_SAMPLE | TP_RECORD_RESCUED) as u8;
     let left = reward_of(&tp_record { flags, ..record() }, None);
     assert!((reward_of(&record(), None).nats - left.nats - 0.1).abs() < 1e-12);
 }
 
 #[test]
-fn what_came_after_a_rescue_is_the_next_algorithms() {
+fn sums_after_a_rescue_belong_to_next() {
     let switch = tp_record {
         flags: (TP_RECORD_SAMPLE | TP_RECORD_RESCUED) as u8,
         ..record()
@@ -179,7 +179,7 @@ fn a_long_connection_counts_each_byte_once() {
 }
 
 #[test]
-fn a_busy_time_of_few_ticks_is_told_apart_by_the_last_sample() {
+fn short_busy_time_uses_the_last_sample() {
     // A megabyte at 1 GB/s takes a millisecond, a quarter of a tick.
     let quick = |busy_ticks, rate| tp_record {
         busy_ticks,
@@ -206,7 +206,7 @@ fn a_busy_time_of_few_ticks_is_told_apart_by_the_last_sample() {
 }
 
 #[test]
-fn a_few_round_trips_count_less_than_a_long_transfer() {
+fn few_round_trips_count_less() {
     // 1 MB/s over 20 ms is 20 kB under way: 20 kB are a quarter of four times that.
     let short = tp_record {
         bytes_acked: 20_000,
@@ -217,7 +217,7 @@ fn a_few_round_trips_count_less_than_a_long_transfer() {
 }
 
 #[test]
-fn the_class_and_the_whole_size_are_what_was_known_before() {
+fn features_are_known_before_the_choice() {
     let class = 1 << TP_CLASS_SMALL_WINDOW | 2 << TP_CLASS_ECN | 1 << TP_CLASS_INTERFACE;
     let record = tp_record {
         class: class as u16,
@@ -241,7 +241,7 @@ fn the_class_and_the_whole_size_are_what_was_known_before() {
 
 proptest! {
     #[test]
-    fn each_reward_is_finite_and_part_of_a_sample(
+    fn rewards_are_finite_with_weights_below_one(
         bytes_acked: u64, busy_ticks: u32, window_ticks: u32, buffer_ticks: u32, segments: u32,
         retransmitted: u32, srtt_us: u32, min_rtt_us: u32, rate: u32, at_ns: u64, opened_ns: u64,
         flags: u8, conn_flags: u8,
