@@ -19,6 +19,7 @@ from tcplab.results import writer
 from tcplab.results.read import ResultsError
 from tcplab.scenario import ScenarioError, find, load
 from tcplab.scenario.model import PARTS, Cell, Tuner
+from tcplab.studies import lines
 from tcplab.studies.pilot import cli, records, report, summary, targets
 
 SCENARIO = {
@@ -372,8 +373,8 @@ PUBLISHED = records.load(cli.make_parser().parse_args(["report"]).data)
 
 
 def test_a_record_is_a_line() -> None:
-    lines = cli.make_parser().parse_args(["report"]).data.read_text().splitlines()
-    assert [json.loads(line)["experiment"] for line in lines] == sorted(PUBLISHED)
+    found = lines.read(cli.make_parser().parse_args(["report"]).data).splitlines()
+    assert [json.loads(line)["experiment"] for line in found] == sorted(PUBLISHED)
 
 
 def test_the_published_records_can_be_made_again_but_for_one_that_is_marked() -> None:

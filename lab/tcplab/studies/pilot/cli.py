@@ -65,9 +65,9 @@ def make_parser() -> argparse.ArgumentParser:
         made[name].add_argument(
             "--data",
             type=Path,
-            default=_MEASURED / "data" / "pilot.jsonl",
+            default=_MEASURED / "data" / "pilot.jsonl.xz",
             metavar="FILE",
-            help="the published records (default: docs/measured/data/pilot.jsonl)",
+            help="the published records (default: docs/measured/data/pilot.jsonl.xz)",
         )
     made["report"].add_argument(
         "--page",

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tcplab.results.read import Campaign, Cell, ResultsError, read_campaign
+from tcplab.studies import lines
 from tcplab.studies.pilot.summary import AXIS, SUMMARIES
 
 Record = dict[str, Any]
@@ -89,8 +90,8 @@ def parameters(cells: Sequence[Cell]) -> Record:
 
 def load(path: Path) -> dict[str, Record]:
     """Records by experiment, in the order of the names."""
-    lines = [line for line in path.read_text().splitlines() if line]
-    found = {record["experiment"]: record for record in map(json.loads, lines)}
+    known = [line for line in lines.read(path).splitlines() if line]
+    found = {record["experiment"]: record for record in map(json.loads, known)}
     return dict(sorted(found.items()))
 
 
@@ -121,9 +122,7 @@ def publish(target: Path, records: Iterable[Record]) -> dict[str, list[str]]:
         else:
             known[record["experiment"]] = record
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_suffix(".new")
-    temporary.write_text("".join(_line(known[name]) for name in sorted(known)))
-    temporary.replace(target)
+    lines.replace(target, "".join(_line(known[name]) for name in sorted(known)))
     return refused
 
 

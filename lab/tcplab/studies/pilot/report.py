@@ -57,7 +57,7 @@ def sections(loaded: dict[str, Results]) -> list[str]:
 _HEAD = """\
 # Results
 
-Written by `python -m tcplab.studies.pilot report` from `docs/measured/data/pilot.jsonl`; do not
+Written by `python -m tcplab.studies.pilot report` from `docs/measured/data/pilot.jsonl.xz`; do not
 edit. The campaigns are in `lab/scenarios/pilot`. Rates in virtual time are relative to a
 machine that executes one instruction per nanosecond: only their ratios mean something."""
 
