@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcplab.studies.watch import figures, judge
+from tcplab.studies.watch import figures, judge, kept
 
 
 def outcome(group: str, name: str | None, algorithm: str = "cubic") -> judge.Outcome:
@@ -15,12 +15,11 @@ def test_the_page_is_of_the_models_that_are_shipped() -> None:
 
 
 def test_the_page_has_every_set_and_each_set_is_kept() -> None:
-    page = figures.PAGE.read_text()
+    page, kept_sets = figures.PAGE.read_text(), set(kept.read(figures.ROUNDS)["set"])
+    assert kept_sets == set(figures.ALL_SETS)
     for one in figures.SETS:
         assert f"| {one.title} | " in page
         assert one.is_listed == (one.campaigns in page)
-        for file in one.files:
-            assert (figures.DATA / f"watch-rounds{file}.parquet").exists()
 
 
 def test_a_row_counts_what_is_right_and_what_abstains() -> None:

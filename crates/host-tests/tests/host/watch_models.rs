@@ -10,16 +10,18 @@ use crate::watch_naps::send;
 /// A model that is sure of one group, whose recorded paths have round trips of one to two seconds.
 fn sure(folder: &Path, group: &str, others: &str) -> String {
     let path = folder.join(format!("{group}.json"));
-    let built_in = include_str!("../../../../bpf/watch/model.json");
-    let mut model: Value = serde_json::from_str(built_in).unwrap();
     let mut classes = [("one", group), ("other", others)];
     classes.sort_by_key(|class| class.1);
     let leaf = classes.map(|class| if class.1 == group { 255 } else { 0 });
-    model["classes"] = json!(classes.map(|class| json!({"name": class.1, "group": class.1})));
-    model["roots"] = json!([0]);
-    model["nodes"] = json!([[-1, 0, 0]]);
-    model["leaves"] = json!([leaf]);
-    model["range"] = json!([[1_000_000, 2_000_000]]);
+    let model = json!({
+        "format": 1,
+        "features": [],
+        "classes": classes.map(|class| json!({"name": class.1, "group": class.1})),
+        "roots": [0],
+        "nodes": [[-1, 0, 0]],
+        "leaves": [leaf],
+        "range": [[1_000_000, 2_000_000]],
+    });
     fs::write(&path, model.to_string()).unwrap();
     path.display().to_string()
 }
