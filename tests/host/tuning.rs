@@ -30,7 +30,7 @@ pub fn tuned(features: &str) -> String {
 const SHORT_QUEUE: Shape = Shape::Of("tbf rate 10mbit burst 2kb limit 6000");
 
 /// Uploads that end slow start, so that there is a window to save.
-fn teach(lab: &Lab, pilot: &Daemon) {
+fn train(lab: &Lab, pilot: &Daemon) {
     lab.upload(FAR, 4, 1_000_000);
     pilot.wait_closed(4);
 }
@@ -76,7 +76,7 @@ fn ss(lab: &Lab, port: u16, key: &str) -> f64 {
 fn nothing_is_tuned_unless_asked_for() {
     let lab = Lab::new();
     let pilot = lab.pilot(crate::ALWAYS_RENO);
-    teach(&lab, &pilot);
+    train(&lab, &pilot);
     assert!(pilot.status()["tunings"].is_null());
     assert!(pilot.tuned(FAR).is_null());
     let _sink = Sink::new(&lab.net.far, 5300);
@@ -87,7 +87,7 @@ fn nothing_is_tuned_unless_asked_for() {
 fn a_saved_window_becomes_the_initial_window_of_connect() {
     let lab = Lab::new();
     let pilot = lab.pilot(&tuned("\"initial-window\""));
-    teach(&lab, &pilot);
+    train(&lab, &pilot);
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut application = lab.actor();
     application.tell(&format!("connect {FAR}:5300"));
@@ -234,7 +234,7 @@ fn a_receive_window_is_raised_on_accept_to_what_a_path_has_carried() {
 fn a_path_of_small_connections_gets_no_larger_window_until_one_needs_it() {
     let lab = Lab::new();
     let pilot = lab.pilot(&tuned("\"initial-window\""));
-    teach(&lab, &pilot);
+    train(&lab, &pilot);
     lab.run(&format!("short --to {FAR}:5201 --count 140"));
     pilot.wait_closed(144);
     let settled = count(&pilot, "set", "initial-window");
@@ -284,7 +284,7 @@ fn settle(lab: &Lab, pilot: &Daemon, closed: u64) -> Option<(u64, u64)> {
 fn a_rate_that_a_tuned_window_made_is_not_the_algorithms() {
     let lab = Lab::new();
     let pilot = lab.pilot(&tuned("\"initial-window\""));
-    teach(&lab, &pilot);
+    train(&lab, &pilot);
     // One of the four that began late may have had a tuned window itself.
     let charged = pilot.status()["charged"].as_u64().unwrap();
     assert!((1..=4).contains(&charged), "{charged}");
@@ -311,7 +311,7 @@ fn explained_window(pilot: &Daemon) -> u64 {
 fn windows_that_lose_brake_those_that_come_after() {
     let lab = Lab::new();
     let pilot = lab.pilot(&tuned("\"initial-window\""));
-    teach(&lab, &pilot);
+    train(&lab, &pilot);
     lab.upload(FAR, 1, 100_000);
     pilot.wait_closed(5);
     let before = explained_window(&pilot);
@@ -356,7 +356,7 @@ fn a_dry_run_tunes_nothing() {
     let _sink = Sink::new(&lab.net.far, 5300);
     let config = tuned("\"initial-window\", \"rto\"") + "rto_floor_ms = 20\n";
     let pilot = lab.pilot_with(&config, &["--dry-run"]);
-    teach(&lab, &pilot);
+    train(&lab, &pilot);
     let mut application = lab.actor();
     application.tell(&format!("connect {FAR}:5300"));
     application.tell("send 100");

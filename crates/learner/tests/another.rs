@@ -5,7 +5,7 @@ mod common;
 
 use std::collections::HashMap;
 
-use common::{lineage, teach};
+use common::{lineage, train};
 use tcpilot_learner::{
     Learner, Level, NodeKey, Plan, Settings, Thompson,
     learner::{KINDS, Unusable, make},
@@ -30,9 +30,9 @@ impl Learner for Halves {
     }
 }
 
-fn taught() -> (Box<dyn Learner>, f64) {
+fn trained() -> (Box<dyn Learner>, f64) {
     let mut estimates = Thompson::new(2, Settings::default()).unwrap();
-    let now_s = teach(&mut estimates, lineage(1, 1, 40_000), &[0.0, 0.8], 40, 1e9);
+    let now_s = train(&mut estimates, lineage(1, 1, 40_000), &[0.0, 0.8], 40, 1e9);
     (Box::new(Halves(estimates)), now_s)
 }
 
@@ -46,7 +46,7 @@ fn published(learner: &mut dyn Learner, now_s: f64) -> HashMap<NodeKey, Plan> {
 
 #[test]
 fn another_learner_writes_its_own_shares() {
-    let (mut halves, now_s) = taught();
+    let (mut halves, now_s) = trained();
     let rows = published(halves.as_mut(), now_s);
     assert_eq!(rows.len(), 5, "the path, and the nodes above it");
     assert!(rows.values().all(|plan| plan.shares[..2] == [0.5, 0.5]));
@@ -56,7 +56,7 @@ fn another_learner_writes_its_own_shares() {
 
 #[test]
 fn its_view_has_its_shares_and_the_estimates() {
-    let (mut halves, now_s) = taught();
+    let (mut halves, now_s) = trained();
     let path = lineage(1, 1, 40_000).node(Level::Path);
     let view = halves.view(&path, now_s).unwrap();
     let told = halves.estimates_mut().view(&path, now_s).unwrap();
@@ -67,7 +67,7 @@ fn its_view_has_its_shares_and_the_estimates() {
 
 #[test]
 fn its_knowledge_is_read_again_by_thompson() {
-    let (mut halves, now_s) = taught();
+    let (mut halves, now_s) = trained();
     let mut saved = Vec::new();
     assert!(halves.save_some(usize::MAX, &mut |key, row| {
         saved.push((key.to_vec(), row.unwrap().to_vec()));
@@ -81,7 +81,7 @@ fn its_knowledge_is_read_again_by_thompson() {
 
 #[test]
 fn the_cost_is_the_loss_against_the_best() {
-    let (halves, now_s) = taught();
+    let (halves, now_s) = trained();
     let mut thompson = halves.estimates().clone();
     let path = lineage(1, 1, 40_000).node(Level::Path);
     let view = thompson.view(&path, now_s).unwrap();

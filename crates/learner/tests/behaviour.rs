@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{lineage, noise, seen, teach};
+use common::{lineage, noise, seen, train};
 use tcpilot_learner::draw::{Row, uniform};
 use tcpilot_learner::reward::Measures;
 use tcpilot_learner::{Learner as _, Outcome, Settings, Thompson};
@@ -19,7 +19,7 @@ fn unseen_path_profits_from_its_neighbours() {
     let before = learner.plan(&unseen, 0.0).shares[1];
     let mut now_s = 0.0;
     for host in 1..8 {
-        now_s = teach(
+        now_s = train(
             &mut learner,
             lineage(100, host, 40_000),
             &[0.0, 0.8],
@@ -37,8 +37,8 @@ fn each_rtt_class_learns_its_own() {
     let (near, far) = (lineage(100, 1, 10_000), lineage(100, 2, 60_000));
     for i in 0..20u64 {
         let from_s = 100.0 * i as f64;
-        teach(&mut learner, near, &[0.0, -0.5], 2, from_s);
-        teach(&mut learner, far, &[0.0, 0.8], 2, from_s + 50.0);
+        train(&mut learner, near, &[0.0, -0.5], 2, from_s);
+        train(&mut learner, far, &[0.0, 0.8], 2, from_s + 50.0);
     }
     let share = |learner: &mut Thompson, who| learner.plan(&who, 2000.0).shares[1];
     assert!(share(&mut learner, near) < 0.05);
@@ -90,7 +90,7 @@ fn shallow_queue_goes_to_least_wasteful_arm() {
 fn vanished_peers_are_not_charged() {
     let mut learner = learner(2);
     let path = lineage(100, 1, 40_000);
-    let now_s = teach(&mut learner, path, &[0.0, 0.5], 60, 0.0);
+    let now_s = train(&mut learner, path, &[0.0, 0.5], 60, 0.0);
     for i in 0..60u64 {
         let at_s = now_s + 20.0 * i as f64;
         let mut one = seen(path, 1, 13.5 + 0.3 * noise(i), at_s);
@@ -106,7 +106,7 @@ fn vanished_peers_are_not_charged() {
 fn changed_path_returns_to_the_default() {
     let mut learner = learner(2);
     let path = lineage(100, 1, 40_000);
-    let now_s = teach(&mut learner, path, &[0.0, 1.0], 60, 0.0);
+    let now_s = train(&mut learner, path, &[0.0, 1.0], 60, 0.0);
     assert!(learner.plan(&path, now_s).shares[1] > 0.95);
     // The favourite falls by two nats; the default is as before. The learner's own draws decide.
     let mut changed = 0;

@@ -5,7 +5,7 @@ mod common;
 
 use std::collections::HashMap;
 
-use common::{lineage, noise, seen, teach};
+use common::{lineage, noise, seen, train};
 use tcpilot_learner::draw::Row;
 use tcpilot_learner::{Learner as _, Level, NodeKey, Plan, Settings, Thompson};
 
@@ -41,7 +41,7 @@ fn neighbours_are_published_within_the_budget() {
     }
     published(&mut learner, now_s, 1000);
     for host in 20..26 {
-        now_s = teach(
+        now_s = train(
             &mut learner,
             lineage(1, host, 40_000),
             &[0.0, 0.8],
@@ -86,7 +86,7 @@ fn an_unseen_path_gets_its_nearest_nodes_shares() {
     let mut learner = Thompson::new(2, Settings::default()).unwrap();
     let mut now_s = 0.0;
     for host in 0..8 {
-        now_s = teach(
+        now_s = train(
             &mut learner,
             lineage(1, host, 40_000),
             &[0.0, 0.8],
@@ -140,7 +140,7 @@ fn view_contains_truth_and_names_its_source() {
     let busy = lineage(1, 1, 40_000);
     let assumed = learner.view(&busy.node(Level::Global), 0.0).unwrap();
     assert_eq!(assumed.estimates[0].from, None);
-    let mut now_s = teach(&mut learner, busy, &[0.0, 0.5], 400, 0.0);
+    let mut now_s = train(&mut learner, busy, &[0.0, 0.5], 400, 0.0);
     let own = learner.view(&busy.node(Level::Path), now_s).unwrap();
     let [estimate] = own.estimates[..] else {
         panic!("{own:?}")
@@ -151,7 +151,7 @@ fn view_contains_truth_and_names_its_source() {
     assert!(low > 30.0 && low < 65.0 && high > 65.0 && high < 90.0);
     assert!(own.own_weight > 250.0 && own.spent > 0.0 && own.seen_s.is_some());
     for host in 2..30 {
-        now_s = teach(
+        now_s = train(
             &mut learner,
             lineage(1, host, 40_000),
             &[0.0, 0.5],
@@ -172,7 +172,7 @@ fn view_contains_truth_and_names_its_source() {
 fn a_change_is_remembered_with_its_time() {
     let mut learner = Thompson::new(2, Settings::default()).unwrap();
     let who = lineage(1, 1, 40_000);
-    let now_s = teach(&mut learner, who, &[0.0, 0.8], 100, 0.0);
+    let now_s = train(&mut learner, who, &[0.0, 0.8], 100, 0.0);
     assert_eq!(
         learner
             .view(&who.node(Level::Path), now_s)
@@ -180,7 +180,7 @@ fn a_change_is_remembered_with_its_time() {
             .changed_s,
         None
     );
-    let then_s = teach(&mut learner, who, &[-2.0, -2.8], 20, now_s);
+    let then_s = train(&mut learner, who, &[-2.0, -2.8], 20, now_s);
     let changed_s = learner
         .view(&who.node(Level::Path), then_s)
         .unwrap()

@@ -5,7 +5,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{lineage, noise, seen, teach};
+use common::{lineage, noise, seen, train};
 use proptest::prelude::*;
 use tcpilot_learner::{Learner as _, Level, Lineage, Settings, Thompson};
 
@@ -50,7 +50,7 @@ fn assert_alike(a: &[[f64; 8]], b: &[[f64; 8]]) {
     }
 }
 
-fn taught(samples: &[(u8, u8, usize, f64, f64)], learner: &mut Thompson, from_s: f64) -> f64 {
+fn trained(samples: &[(u8, u8, usize, f64, f64)], learner: &mut Thompson, from_s: f64) -> f64 {
     samples.iter().fold(from_s, |now_s, sample| {
         let (group, host, arm, nats, wait_s) = *sample;
         let who = lineage(group, host, 40_000);
@@ -75,7 +75,7 @@ proptest! {
         samples in samples(), later_s in 0.0f64..40_000.0,
     ) {
         let mut learner = Thompson::new(ARMS, Settings::default()).unwrap();
-        let now_s = taught(&samples, &mut learner, 1e9);
+        let now_s = trained(&samples, &mut learner, 1e9);
         let mut rows = Rows::new();
         save(&mut learner, true, &mut rows);
         let (mut again, restored) = restore(&rows, now_s);
@@ -86,8 +86,8 @@ proptest! {
         // saved: samples as calm as these raise none.
         let calm: Vec<_> = samples.iter().map(|s| (s.0, s.1, s.2, 0.2 * s.3, s.4)).collect();
         let now_s = now_s + later_s;
-        let end_s = taught(&calm, &mut learner, now_s);
-        taught(&calm, &mut again, now_s);
+        let end_s = trained(&calm, &mut learner, now_s);
+        trained(&calm, &mut again, now_s);
         assert_alike(&shares(&mut learner, end_s), &shares(&mut again, end_s));
     }
 
@@ -97,9 +97,9 @@ proptest! {
     ) {
         let mut learner = Thompson::new(ARMS, Settings::default()).unwrap();
         let mut rows = Rows::new();
-        let now_s = taught(&first, &mut learner, 1e9);
+        let now_s = trained(&first, &mut learner, 1e9);
         save(&mut learner, true, &mut rows);
-        let now_s = taught(&second[..second.len() / 4 + 1], &mut learner, now_s);
+        let now_s = trained(&second[..second.len() / 4 + 1], &mut learner, now_s);
         save(&mut learner, false, &mut rows);
         let (mut again, _) = restore(&rows, now_s);
         assert_alike(&shares(&mut learner, now_s), &shares(&mut again, now_s));
@@ -108,7 +108,7 @@ proptest! {
     #[test]
     fn no_row_can_do_harm(key in prop::collection::vec(any::<u8>(), 0..40), row in prop::collection::vec(any::<u8>(), 0..300)) {
         let mut learner = Thompson::new(ARMS, Settings::default()).unwrap();
-        let now_s = taught(&[(1, 1, 0, 0.0, 0.0)], &mut learner, 1e9);
+        let now_s = trained(&[(1, 1, 0, 0.0, 0.0)], &mut learner, 1e9);
         let mut rows = Rows::new();
         save(&mut learner, true, &mut rows);
         let known = rows.len();
@@ -161,14 +161,14 @@ fn two_groups() -> (Thompson, f64) {
     let mut learner = Thompson::new(ARMS, Settings::default()).unwrap();
     let mut now_s = 1e9;
     for host in 0..4 {
-        now_s = teach(
+        now_s = train(
             &mut learner,
             lineage(0, host, 40_000),
             &[0.0, 0.8, -0.5],
             30,
             now_s,
         );
-        now_s = teach(
+        now_s = train(
             &mut learner,
             lineage(1, host, 40_000),
             &[0.0, -0.8, -0.5],
@@ -248,7 +248,7 @@ fn least_sampled_paths_are_forgotten_first() {
     settings.memory.paths_max = 64;
     let mut learner = Thompson::new(ARMS, settings).unwrap();
     let mut rows = Rows::new();
-    let mut now_s = teach(
+    let mut now_s = train(
         &mut learner,
         lineage(0, 1, 40_000),
         &[0.0, 0.8, -0.5],
@@ -291,8 +291,8 @@ fn rows_of_former_classes_are_removed() {
     let mut learner = Thompson::new(2, Settings::default()).unwrap();
     let now = lineage(1, 1, 700);
     let former = Lineage::of_prefix(now.path.prefix, 6, 0);
-    teach(&mut learner, former, &[0.0, 0.8], 40, 1e9);
-    let now_s = teach(&mut learner, now, &[0.0, 0.8], 40, 1e9 + 800.0);
+    train(&mut learner, former, &[0.0, 0.8], 40, 1e9);
+    let now_s = train(&mut learner, now, &[0.0, 0.8], 40, 1e9 + 800.0);
     let mut rows = Rows::new();
     save(&mut learner, true, &mut rows);
     let (mut again, restored) = Thompson::restore(2, Settings::default(), &rows, now_s).unwrap();

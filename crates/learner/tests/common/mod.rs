@@ -41,7 +41,7 @@ pub fn seen(lineage: Lineage, arm: usize, nats: f64, at_s: f64) -> Observation {
 }
 
 /// Connections of all arms in turn, one in 20 s, arm `a` with reward `effects[a]`.
-pub fn teach(
+pub fn train(
     learner: &mut Thompson,
     lineage: Lineage,
     effects: &[f64],

@@ -74,11 +74,11 @@ impl Queue {
     /// Paths with new samples take turns with the rest, so that neither waits for ever.
     fn next<const C: usize>(&mut self, tree: &mut Tree<C>) -> Option<NextRow> {
         self.turn = !self.turn;
-        let taught = |queue: &mut Self| queue.paths.pop_front().map(NextRow::Path);
+        let updated = |queue: &mut Self| queue.paths.pop_front().map(NextRow::Path);
         if self.turn {
-            taught(self).or_else(|| self.rest(tree))
+            updated(self).or_else(|| self.rest(tree))
         } else {
-            self.rest(tree).or_else(|| taught(self))
+            self.rest(tree).or_else(|| updated(self))
         }
     }
 
