@@ -11,10 +11,10 @@ fn main() {
         .join("../../bpf/watch");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     for name in ["model", "wide_model", "quic_model"] {
-        let file = folder.join(name).with_extension("json");
+        let file = folder.join(name).with_extension("json.gz");
         println!("cargo:rerun-if-changed={}", file.display());
-        let text = fs::read_to_string(&file).expect("the model is there");
-        let model = Model::parse(&text).expect("the model is one");
+        let bytes = fs::read(&file).expect("the model is there");
+        let model = Model::read(&bytes).expect("the model is one");
         fs::write(out.join(name), to_bytes(&*model.in_kernel)).expect("OUT_DIR is writable");
         let names = out.join(name).with_extension("names");
         fs::write(names, model.names.join("\n")).expect("OUT_DIR is writable");

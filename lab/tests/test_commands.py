@@ -14,6 +14,7 @@ import pytest
 
 from tcplab.cli.main import make_parser
 from tcplab.scenario import ScenarioError, find, load, selected
+from tcplab.studies import lines
 from tcplab.studies.publish import MEASURED, STUDIES
 
 ROOT = MEASURED.parents[1]
@@ -85,8 +86,8 @@ def test_commands_of_records_exist(study) -> None:
 
 
 def test_a_record_is_a_line_of_json() -> None:
-    for path in (MEASURED / "data").glob("*.jsonl"):
-        for line in path.read_text().splitlines():
+    for path in (MEASURED / "data").glob("*.jsonl.xz"):
+        for line in lines.read(path).splitlines():
             assert json.loads(line)["command"]
 
 

@@ -14,8 +14,8 @@ from synthetic import flow_row, write_campaign, write_cell
 from tcplab.cli.main import main
 from tcplab.results.read import read_campaign
 from tcplab.scenario import names
+from tcplab.studies import lines, publish
 from tcplab.studies import page as pages
-from tcplab.studies import publish
 from tcplab.studies.publish import STUDIES, Study
 
 
@@ -60,14 +60,15 @@ def test_a_study_takes_campaigns_that_exist(study: Study) -> None:
 
 
 def test_a_published_campaign_renews_its_page(measured: Path, tmp_path: Path) -> None:
-    before = (measured / "data" / "learner.jsonl").read_text()
+    data = measured / "data" / "learner.jsonl.xz"
+    before = lines.read(data)
     written, refused = publish.publish([campaign(tmp_path)])
-    assert written == [measured / "data" / "learner.jsonl", measured / "learner.md"]
+    assert written == [data, measured / "learner.md"]
     assert refused == []
-    after = (measured / "data" / "learner.jsonl").read_text()
+    after = lines.read(data)
     assert after.startswith(before.splitlines()[0]) and '"commit":"0123456789"' in after
     again, _ = publish.publish([campaign(tmp_path / "again")])
-    assert (measured / "data" / "learner.jsonl").read_text() == after, "a record is replaced"
+    assert lines.read(data) == after, "a record is replaced"
     assert again == written
 
 

@@ -10,7 +10,7 @@ import pytest
 from tcplab.engine import watcher
 from tcplab.scenario import find, load
 from tcplab.scenario.model import Watch
-from tcplab.studies.watch import cost, judge, kept, native, records, traces, train
+from tcplab.studies.watch import cost, judge, kept, native, packed, records, traces, train
 from tcplab.studies.watch.__main__ import main
 from tcplab.studies.watch.features import FEATURES, GROUP_OF
 from tcplab.studies.watch.traces import Trace
@@ -220,8 +220,8 @@ def test_kept_rounds_are_judged_as_those_recorded(tmp_path: Path) -> None:
 def test_coded_numbers_round_down_within_their_precision() -> None:
     numbers = np.unique(np.geomspace(1, 2**32 - 1, 4000).astype(np.int64))
     for bits in (6, 10, 32):
-        codes = kept.coded(numbers, bits)
-        found = kept.decoded(codes, bits)
+        codes = packed.coded(numbers, bits)
+        found = packed.decoded(codes, bits)
         assert (np.diff(codes) >= 0).all()
         assert (found <= numbers).all() and (numbers - found <= numbers >> (bits - 1)).all()
 
@@ -233,9 +233,7 @@ def test_wilsons_interval_is_the_published_one() -> None:
 
 
 def test_the_committed_models_fit_and_name_known_algorithms() -> None:
-    one, wide = (
-        json.loads((BPF / "watch" / f"{name}.json").read_text()) for name in ("model", "wide_model")
-    )
+    one, wide = (train.read(BPF / "watch" / f"{name}.json.gz") for name in ("model", "wide_model"))
     for model in (one, wide):
         assert model["features"] in ([], list(FEATURES))
         assert all(GROUP_OF[c["name"]] == c["group"] for c in model["classes"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tcplab.studies.publish import MEASURED
-from tcplab.studies.watch import figures, judge
+from tcplab.studies.watch import figures, judge, kept
 
 PAGE = MEASURED / "watch-recall.md"
 
@@ -17,12 +17,11 @@ def test_page_matches_the_shipped_models() -> None:
 
 
 def test_page_lists_every_set_with_stored_data() -> None:
-    page = PAGE.read_text()
+    page, kept_sets = PAGE.read_text(), set(kept.read(figures.ROUNDS)["set"])
+    assert kept_sets == set(figures.ALL_SETS)
     for one in figures.SETS:
         assert f"| {one.title} | " in page
         assert one.is_listed == (one.campaigns in page)
-        for file in one.files:
-            assert (figures.DATA / f"watch-rounds{file}.parquet").exists()
 
 
 def test_a_row_counts_correct_and_abstaining_verdicts() -> None:

@@ -1,6 +1,5 @@
 """QUIC's part of the watch's training: its flows apart, and a model that asks nothing of TCP."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,7 +71,7 @@ def test_table_separates_flows_by_spin_bit() -> None:
 
 
 def test_committed_quic_model_fits_and_names_known_algorithms() -> None:
-    model = json.loads((BPF / "watch" / "quic_model.json").read_text())
+    model = train.read(BPF / "watch" / "quic_model.json.gz")
     assert model["features"] == list(FEATURES)
     assert {c["name"] for c in model["classes"]} == {"reno", "cubic", "bbr3"}
     assert all(GROUP_OF[c["name"]] == c["group"] for c in model["classes"])

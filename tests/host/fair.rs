@@ -10,20 +10,13 @@ use std::{
 };
 
 use tcpilot_tests::{
-    Actor, Child, FAR, Lab, Look, PORT, Place, Running, Watching, in_netns, sh, until,
+    Actor, Child, FAR, Lab, Look, PORT, Place, Running, Watching, in_netns, one_leaf_model, sh,
+    until,
 };
 
 /// A model that puts every flow without a certain group into this group.
 fn model(lab: &Lab, group: &str) -> String {
-    let path = lab.dir.path().join("model.json");
-    let built_in = include_str!("../../bpf/watch/model.json");
-    let mut model: serde_json::Value = serde_json::from_str(built_in).unwrap();
-    model["classes"] = serde_json::json!([{"name": "any", "group": group}]);
-    model["roots"] = serde_json::json!([0]);
-    model["nodes"] = serde_json::json!([[-1, 0, 0]]);
-    model["leaves"] = serde_json::json!([[255]]);
-    fs::write(&path, model.to_string()).unwrap();
-    path.display().to_string()
+    one_leaf_model(&lab.dir.path().join("model.json"), &[group], &[255], &[])
 }
 
 fn near(lab: &Lab) -> Place<'_> {

@@ -1,22 +1,15 @@
 //! `tcpilot watch`: light tracking of a flow whose group is settled.
 
-use std::{collections::HashMap, fs, process::Stdio};
+use std::{collections::HashMap, process::Stdio};
 
-use serde_json::{Value, json};
-use tcpilot_tests::{Child, FAR, Lab, Netns, PORT, Place, Running, Shape, Watching, sender_behind};
+use serde_json::Value;
+use tcpilot_tests::{
+    Child, FAR, Lab, Netns, PORT, Place, Running, Shape, Watching, one_leaf_model, sender_behind,
+};
 
 /// A model that is sure of every flow on any path.
 fn sure_model(lab: &Lab) -> String {
-    let path = lab.dir.path().join("model.json");
-    let built_in = include_str!("../../bpf/watch/model.json");
-    let mut model: Value = serde_json::from_str(built_in).unwrap();
-    model["classes"] = json!([{"name": "any", "group": "loss"}]);
-    model["roots"] = json!([0]);
-    model["nodes"] = json!([[-1, 0, 0]]);
-    model["leaves"] = json!([[255]]);
-    model["range"] = json!([]);
-    fs::write(&path, model.to_string()).unwrap();
-    path.display().to_string()
+    one_leaf_model(&lab.dir.path().join("model.json"), &["loss"], &[255], &[])
 }
 
 fn watch(lab: &Lab, more: &[&str]) -> Watching {

@@ -1,27 +1,19 @@
 //! `tcpilot watch`: the extrapolation model, for paths beyond the recorded ones.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
-use serde_json::{Value, json};
-use tcpilot_tests::{FAR, Lab, PORT, Place, Shape, Watching, sender_behind};
+use serde_json::Value;
+use tcpilot_tests::{FAR, Lab, PORT, Place, Shape, Watching, one_leaf_model, sender_behind};
 
 use crate::watch_light_tracking::send;
 
 /// A model that is sure of one group, whose recorded paths have round trips of one to two seconds.
 fn sure(folder: &Path, group: &str, others: &str) -> String {
     let path = folder.join(format!("{group}.json"));
-    let built_in = include_str!("../../bpf/watch/model.json");
-    let mut model: Value = serde_json::from_str(built_in).unwrap();
-    let mut classes = [("one", group), ("other", others)];
-    classes.sort_by_key(|class| class.1);
-    let leaf = classes.map(|class| if class.1 == group { 255 } else { 0 });
-    model["classes"] = json!(classes.map(|class| json!({"name": class.1, "group": class.1})));
-    model["roots"] = json!([0]);
-    model["nodes"] = json!([[-1, 0, 0]]);
-    model["leaves"] = json!([leaf]);
-    model["range"] = json!([[1_000_000, 2_000_000]]);
-    fs::write(&path, model.to_string()).unwrap();
-    path.display().to_string()
+    let mut groups = [group, others];
+    groups.sort_unstable();
+    let leaf = groups.map(|one| if one == group { 255 } else { 0 });
+    one_leaf_model(&path, &groups, &leaf, &[(1_000_000, 2_000_000)])
 }
 
 /// The line of a flow on a path of some milliseconds.

@@ -50,7 +50,7 @@ pub use sweep::sweep;
 pub use tap::Tap;
 pub use unique::folder;
 use unique::unique;
-pub use watch::{Look, Watching, sender_behind, sent_again};
+pub use watch::{Look, Watching, one_leaf_model, sender_behind, sent_again};
 
 /// The longest wait for anything. Emulated machines are slow, and a socket that was locked when its peer's
 /// FIN came stays in FIN_WAIT2 for tcp_fin_timeout, 60 s, before it closes.

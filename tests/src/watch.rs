@@ -3,12 +3,13 @@
 use std::{
     fs,
     io::{BufRead, BufReader},
+    path::Path,
     process::Stdio,
     sync::{Arc, Mutex},
     thread::{self, JoinHandle},
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     lab::Lab,
@@ -16,6 +17,29 @@ use crate::{
     process::{Child, Place, in_netns, sh},
     until,
 };
+
+/// Writes a model of one tree without a question, so that every flow gets the shares of its only leaf. `groups`
+/// are its classes in alphabetic order, and `range` the paths of its recordings. Returns the name of the file.
+///
+/// # Panics
+/// If the file cannot be written.
+pub fn one_leaf_model(file: &Path, groups: &[&str], shares: &[u8], range: &[(u32, u32)]) -> String {
+    let classes: Vec<_> = groups
+        .iter()
+        .map(|group| json!({"name": group, "group": group}))
+        .collect();
+    let model = json!({
+        "format": 1,
+        "features": [],
+        "classes": classes,
+        "roots": [0],
+        "nodes": [[-1, 0, 0]],
+        "leaves": [shares],
+        "range": range,
+    });
+    fs::write(file, model.to_string()).unwrap();
+    file.display().to_string()
+}
 
 /// The output of one second.
 #[derive(Clone, Debug, Default)]

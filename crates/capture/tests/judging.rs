@@ -71,8 +71,8 @@ fn a_capture_at_the_receiver_shows_the_same() {
 
 #[test]
 fn a_sawtooth_is_loss_based_from_either_end() {
-    let text = std::fs::read_to_string("../../bpf/watch/model.json").unwrap();
-    let model = Model::parse(&text).unwrap();
+    let bytes = std::fs::read("../../bpf/watch/model.json.gz").unwrap();
+    let model = Model::read(&bytes).unwrap();
     for is_near in [true, false] {
         let packets = upload(Path { is_near, ..PATH }, 60_000);
         let judged = judged_by(&pcap(&packets), &model).unwrap();

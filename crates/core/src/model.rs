@@ -5,8 +5,16 @@
 
 mod written;
 
+use std::io::Read;
+
+use flate2::read::GzDecoder;
 use tcpilot_abi::{boxed, tp_model, tp_node, tp_range, zeroed};
 use written::Written;
+
+/// The first bytes of a file of gzip (RFC 1952, section 2.3.1).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// Bytes of a model's text. The largest model that the programs can hold has 5 MB.
+const TEXT_MOST: u64 = 64 << 20;
 
 /// A model that was checked.
 pub struct Model {
@@ -25,7 +33,24 @@ impl Model {
         }
     }
 
-    /// Reads a model's file.
+    /// Reads a model's file: JSON, also compressed by gzip.
+    ///
+    /// # Errors
+    /// Says what is wrong with it, as [`Model::parse`] does.
+    pub fn read(bytes: &[u8]) -> Result<Model, String> {
+        let mut text = String::new();
+        let read = if bytes.starts_with(&GZIP) {
+            let mut file = GzDecoder::new(bytes).take(TEXT_MOST);
+            file.read_to_string(&mut text)
+        } else {
+            let mut file = bytes;
+            file.read_to_string(&mut text)
+        };
+        read.map_err(|e| format!("no model: {e}"))?;
+        Model::parse(&text)
+    }
+
+    /// Reads the text of a model.
     ///
     /// # Errors
     /// Says what is wrong with it: it is no JSON of this format, has too much of something, or leads out of itself.
@@ -73,6 +98,9 @@ fn lay_out(written: Written) -> Model {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
+    use flate2::{Compression, write::GzEncoder};
     use tcpilot_abi::{TP_GROUP_MODEL, to_bytes};
 
     use super::*;
@@ -90,6 +118,41 @@ mod tests {
         assert_eq!(u32::from(model.in_kernel.group[1]), TP_GROUP_MODEL);
     }
 
+    const COLUMNS: &str = r#"{"format": 2, "features": ["a"],
+        "classes": [{"name": "reno", "group": "loss"}, {"name": "bbr", "group": "model"}],
+        "roots": [0, 3], "columns": {"asked": [0, -1, -1, -1], "above": [7],
+        "shares": [[255, 0, 1], [0, 255, 254]]}}"#;
+
+    #[test]
+    fn columns_are_the_model_of_their_rows() {
+        let rows = SMALL
+            .replace("[0], \"nodes\"", "[0, 3], \"nodes\"")
+            .replace("[-1, 0, 1]]", "[-1, 0, 1], [-1, 0, 2]]")
+            .replace("[0, 255]]", "[0, 255], [1, 254]]");
+        let [one, other] = [&rows, COLUMNS].map(|text| Model::parse(text).unwrap().in_kernel);
+        assert!(*one == *other);
+        for (from, to) in [
+            ("[7]", "[]"),
+            (", 254]", "]"),
+            ("[0, -1, -1,", "[0, -1, 0,"),
+            ("[0, 3]", "[0, 4]"),
+        ] {
+            assert!(Model::parse(&COLUMNS.replace(from, to)).is_err(), "{to}");
+        }
+    }
+
+    #[test]
+    fn a_compressed_model_is_read_as_the_plain_one() {
+        let mut file = GzEncoder::new(Vec::new(), Compression::best());
+        file.write_all(SMALL.as_bytes()).unwrap();
+        let bytes = file.finish().unwrap();
+        let [plain, packed] =
+            [SMALL.as_bytes(), &bytes].map(|file| Model::read(file).unwrap().in_kernel);
+        assert!(*plain == *packed);
+        assert!(Model::read(&bytes[..bytes.len() / 2]).is_err());
+        assert!(Model::read(&[0xff]).is_err());
+    }
+
     #[test]
     fn a_model_that_leads_astray_is_refused() {
         for (from, to) in [
@@ -99,7 +162,7 @@ mod tests {
             ("[-1, 0, 1]", "[-1, 0, 2]"),
             ("[255, 0]", "[255]"),
             ("\"roots\": [0]", "\"roots\": [3]"),
-            ("\"format\": 1", "\"format\": 2"),
+            ("\"format\": 1", "\"format\": 3"),
             ("\"loss\"", "\"lost\""),
         ] {
             assert!(Model::parse(&SMALL.replace(from, to)).is_err(), "{to}");

@@ -87,8 +87,8 @@ impl BuiltIn {
 
 /// The model of a file.
 fn read(path: &Path) -> Result<Model, Failure> {
-    let text = fs::read_to_string(path).map_err(|e| Failure::of_file(path, &e))?;
-    Model::parse(&text).map_err(|why| refuse(&path.display().to_string(), &why))
+    let bytes = fs::read(path).map_err(|e| Failure::of_file(path, &e))?;
+    Model::read(&bytes).map_err(|why| refuse(&path.display().to_string(), &why))
 }
 
 fn refuse(what: &str, why: &str) -> Failure {

@@ -14,6 +14,7 @@ from typing import Any
 
 from tcplab.results import windows
 from tcplab.results.read import Campaign, Cell
+from tcplab.studies import lines
 
 Record = dict[str, Any]
 Key = tuple[str, str, str]
@@ -74,14 +75,12 @@ def rounded(value: float | None) -> float | None:
 
 def load(path: Path) -> dict[Key, Record]:
     """Those that were published; none if nothing was."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return {key(record): record for record in map(json.loads, lines)}
+    known = lines.read(path).splitlines() if path.exists() else []
+    return {key(record): record for record in map(json.loads, known)}
 
 
 def save(path: Path, found: dict[Key, Record]) -> None:
     """Replaces the file at once.  A cell that is measured again keeps its line, so that tables keep
     their order."""
-    lines = [json.dumps(record, separators=(",", ":")) for record in found.values()]
-    temporary = path.with_suffix(".new")
-    temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    temporary.replace(path)
+    texts = [json.dumps(record, separators=(",", ":")) for record in found.values()]
+    lines.replace(path, "".join(f"{text}\n" for text in texts))

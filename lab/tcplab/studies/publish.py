@@ -1,4 +1,4 @@
-"""Publishes campaigns in docs/measured: each study's records in data/STUDY.jsonl, and its page.
+"""Publishes campaigns in docs/measured: each study's records in data/STUDY.jsonl.xz, and its page.
 
 A study is two functions: `of_campaign` makes records of a campaign, and `renewed` makes the tables
 of a page from all records.
@@ -46,7 +46,7 @@ class Study:
 
     @property
     def data(self) -> Path:
-        return MEASURED / "data" / f"{self.name}.jsonl"
+        return MEASURED / "data" / f"{self.name}.jsonl.xz"
 
     @property
     def page(self) -> Path:

@@ -7,7 +7,10 @@ use tcpilot_abi::{
     TP_RANGE_COUNT,
 };
 
-const FORMAT: u32 = 1;
+/// With a row for each node and each leaf.
+const ROWS: u32 = 1;
+/// With columns, which compress to half the size of rows: the models in this repository.
+const COLUMNS: u32 = 2;
 
 /// The groups that a model can tell (`enum tp_group`).
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -37,18 +40,70 @@ pub struct Written {
     pub roots: Vec<u32>,
     /// Feature, threshold, child. Values above the threshold lead to the node after the child. A leaf has
     /// feature -1, and its child is the index of its shares.
+    #[serde(default)]
     pub nodes: Vec<(i16, i32, u16)>,
     /// For each leaf a share per class, of 255 in all.
+    #[serde(default)]
     pub leaves: Vec<Vec<u8>>,
     /// The paths that it learned from: least and most of each measure. Empty: not known.
     #[serde(default)]
     pub range: Vec<(u32, u32)>,
+    /// Nodes and leaves in the other format.
+    columns: Option<Columns>,
+}
+
+/// Nodes and leaves by column. The nodes of a tree are in breadth-first order, so their children need no index.
+#[derive(Debug, Deserialize)]
+struct Columns {
+    /// The feature of each node, -1 for a leaf.
+    asked: Vec<i16>,
+    /// The threshold of each node with a feature.
+    above: Vec<i32>,
+    /// For each class a share per leaf.
+    shares: Vec<Vec<u8>>,
+}
+
+impl Columns {
+    fn nodes(&self, roots: &[u32]) -> Option<Vec<(i16, i32, u16)>> {
+        let mut above = self.above.iter();
+        let mut leaves = 0..;
+        let mut children = 0;
+        let row = |(at, &feature): (usize, &i16)| {
+            if roots.iter().any(|root| *root as usize == at) {
+                children = at + 1;
+            }
+            if feature < 0 {
+                return Some((-1, 0, leaves.next()?));
+            }
+            let child = u16::try_from(children).ok()?;
+            children += 2;
+            Some((feature, *above.next()?, child))
+        };
+        self.asked.iter().enumerate().map(row).collect()
+    }
+
+    fn leaves(&self) -> Option<Vec<Vec<u8>>> {
+        let count = self.shares.first().map_or(0, Vec::len);
+        let leaf = |at| {
+            self.shares
+                .iter()
+                .map(|class| class.get(at).copied())
+                .collect()
+        };
+        (0..count).map(leaf).collect()
+    }
 }
 
 impl Written {
     /// Reads and checks it.
     pub fn parse(text: &str) -> Result<Written, String> {
-        let written: Written = serde_json::from_str(text).map_err(|e| format!("no model: {e}"))?;
+        let mut written: Written =
+            serde_json::from_str(text).map_err(|e| format!("no model: {e}"))?;
+        if let Some(columns) = written.columns.take() {
+            let short = "a column of the model is too short";
+            written.nodes = columns.nodes(&written.roots).ok_or(short)?;
+            written.leaves = columns.leaves().ok_or(short)?;
+        }
         written.check()?;
         Ok(written)
     }
@@ -56,8 +111,8 @@ impl Written {
     /// Refuses indices that lead out of the model. The programs mask indices, so a wrong one makes them give
     /// nonsense instead of a fault.
     fn check(&self) -> Result<(), String> {
-        if self.format != FORMAT {
-            return Err(format!("format {} is not {FORMAT}", self.format));
+        if ![ROWS, COLUMNS].contains(&self.format) {
+            return Err(format!("format {} is not known", self.format));
         }
         fits(self.features.len(), TP_FEATURES, "features")?;
         fits(self.classes.len(), TP_MODEL_CLASSES, "classes")?;

@@ -1,24 +1,32 @@
 """`python -m tcplab.studies.watch COMMAND`: from recordings to a model, and its recall and cost.
 
-The model of this repository, and docs/measured/watch-recall.md, from the rows kept in it:
+The figures of docs/measured/watch-recall.md, and a model, from the tables in docs/measured/data:
 
 D=docs/measured/data
-python -m tcplab.studies.watch train $D/watch-samples*.parquet
-python -m tcplab.studies.watch judge --by bpf/watch/model.json $D/watch-rounds.parquet
 tcplab publish
+python -m tcplab.studies.watch train --out few.json $D/watch-samples.parquet.xz
+python -m tcplab.studies.watch judge --by few.json $D/watch-rounds.parquet.xz
+
+These are small parts of the recordings.  The whole ones are in the history of this repository:
+
+python -m tcplab.studies.watch whole               # into .cache/watch
+python -m tcplab.studies.watch train .cache/watch/watch-samples*.parquet    # the shipped model
+python -m tcplab.studies.watch shrink              # the small tables
+python -m tcplab.studies.watch remake              # all three, and whether they are the same
+python -m tcplab.studies.watch figures             # the page of the whole recordings, on stdout
 
 The model for paths beyond those that were recorded, and its judgement of other simulated paths:
 
-python -m tcplab.studies.watch train --wide $D/watch-samples*.parquet
+python -m tcplab.studies.watch train --wide .cache/watch/watch-samples*.parquet
 python -m tcplab.studies.watch simulate --seed 9 --rates 1000 10000 far.parquet
-python -m tcplab.studies.watch judge --by bpf/watch/model.json --wide bpf/watch/wide_model.json \
-    far.parquet
+python -m tcplab.studies.watch judge --by bpf/watch/model.json.gz \
+    --wide bpf/watch/wide_model.json.gz far.parquet
 
 From recordings:
 
 for c in short long mixed; do tcplab run watch-native-$c --engine here; done
 python -m tcplab.studies.watch judge results/watch*-2*     # each path by a model of the others
-python -m tcplab.studies.watch train results/watch*-2*     # bpf/watch/model.json from all of them
+python -m tcplab.studies.watch train results/watch*-2*     # the model, from all of them
 python -m tcplab.studies.watch keep --samples FILE results/watch*-2*   # for train
 python -m tcplab.studies.watch keep --rounds FILE results/watch-native-test-2*   # for judge
 
@@ -42,14 +50,17 @@ from tcplab.studies.watch import (
     compare,
     cost,
     coverage,
+    figures,
     judge,
     kept,
     native,
     quic,
     readings,
+    shrink,
     simulated,
     traces,
     train,
+    whole,
 )
 from tcplab.vm import Machine, run
 
@@ -88,11 +99,21 @@ def main() -> int:
             command.add_argument("--most", type=int, metavar="N", help="rounds of a flow")
         what = "of the flows of QUIC, which have a model of their own"
         command.add_argument("--quic", action="store_true", help=what)
+    for name, what in (
+        ("whole", "write the whole recordings, from this repository's history"),
+        ("shrink", "make the small tables in docs/measured/data from the whole ones"),
+        ("remake", "compare model and small tables with those that the whole recordings make"),
+        ("figures", "print the page of figures, of the whole recordings"),
+    ):
+        command = sub.add_parser(name, help=what)
+        what = "folder of the whole recordings (.cache/watch)"
+        command.add_argument("folder", type=Path, metavar="DIR", nargs="?", help=what)
     _add_simulate(sub)
     _add_cost(sub)
     options = parser.parse_args()
-    other = {"cost": _cost, "simulate": _simulate}.get(options.command, _learn)
-    return other(options)
+    commands = {"cost": _cost, "simulate": _simulate}
+    commands |= dict.fromkeys(("whole", "shrink", "remake", "figures"), _of_whole)
+    return commands.get(options.command, _learn)(options)
 
 
 def _add_simulate(sub: Any) -> None:
@@ -115,6 +136,30 @@ def _simulate(options: argparse.Namespace) -> int:
     kept.write_rounds(found, ["simulated"] * len(found), options.file)
     print(f"{options.file}: {len(found)} flows on {len({t.path for t in found})} paths")
     return 0
+
+
+def _progress(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def _of_whole(options: argparse.Namespace) -> int:
+    folder = options.folder or whole.FOLDER
+    try:
+        files = whole.restore(folder)
+        wrong = whole.remake(_progress, folder) if options.command == "remake" else []
+    except whole.MissingError as error:
+        print(f"tcplab.studies.watch: {error}", file=sys.stderr)
+        return 1
+    if options.command == "shrink":
+        shrink.rounds(folder, figures.ROUNDS)
+        shrink.samples([path for path in files if "samples" in path.name], figures.SAMPLES)
+    elif options.command == "whole":
+        print("\n".join(map(str, files)))
+    elif options.command == "figures":
+        print(figures.page(_progress, folder), end="")
+    else:
+        print(f"different: {', '.join(wrong)}" if wrong else "the same")
+    return int(bool(wrong))
 
 
 def _add_cost(sub: Any) -> None:
@@ -170,7 +215,7 @@ def _learn(options: argparse.Namespace) -> int:
     files = sorted(path for path in options.campaigns if path.is_file())
     if options.command == "train" and files:
         folders = traces.load([p for p in options.campaigns if not p.is_file()], options.quic)
-        parts = [pd.read_parquet(f) for f in files]
+        parts = [kept.read_samples(f) for f in files]
         parts += [train.table(folders)] if folders else []
         return _train(train.together(parts), options)
     campaigns, found = _loaded(options.campaigns, options.quic)
@@ -205,9 +250,9 @@ def _loaded(places: list[Path], of_quic: bool) -> tuple[list[str], list[traces.T
 
 
 def _train(rows: pd.DataFrame, options: argparse.Namespace) -> int:
-    name = "quic_model.json" if options.quic else "model.json"
+    name = "quic_model.json.gz" if options.quic else "model.json.gz"
     if options.wide:
-        name, forest = "wide_model.json", train.wide(rows, simulated.training())
+        name, forest = "wide_model.json.gz", train.wide(rows, simulated.training())
     else:
         forest = train.fit(rows, options.quic, 1 if options.quic else train.SEED)
     model, out = train.as_json(forest), options.out or _MODELS / name
@@ -224,14 +269,14 @@ def _judge(found: list[traces.Trace], options: argparse.Namespace) -> int:
         _say("P4air's rules", p4air)
     _say("Our rules, without trees", [judge.by_model(t, native.no_model(), []) for t in found])
     if options.by:
-        model = json.loads(options.by.read_text())
-        wide = json.loads(options.wide.read_text()) if options.wide else None
+        model = train.read(options.by)
+        wide = train.read(options.wide) if options.wide else None
         ours = judge.by_finished(found, model, options.naps, wide)
         _say_ours(p4air, ours, f"Ours, by {options.by.name}")
         if options.quic:
             print(quic.table(found, ours))
     elif len({t.path for t in found}) > 1:
-        ours = judge.cross_validated(found, lambda text: print(text, file=sys.stderr))
+        ours = judge.cross_validated(found, _progress)
         _say_ours(p4air, ours, "Ours, on paths that it has not seen")
     return 0
 

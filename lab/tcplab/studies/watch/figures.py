@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from tcplab.studies.cells import Record
-from tcplab.studies.watch import coverage, judge, kept, simulated, traces
+from tcplab.studies.watch import coverage, judge, kept, simulated, traces, train
 from tcplab.studies.watch.traces import Trace
 
 _ROOT = Path(__file__).parents[4]
 DATA = _ROOT / "docs/measured/data"
 MODELS = _ROOT / "bpf/watch"
-OF_PAGE = ("model.json", "wide_model.json")
+ROUNDS = DATA / "watch-rounds.parquet.xz"
+SAMPLES = DATA / "watch-samples.parquet.xz"
+OF_PAGE = ("model.json.gz", "wide_model.json.gz")
 """The models that the page is of."""
 
 
@@ -27,44 +28,45 @@ class Kept:
 
     title: str
     campaigns: str
-    files: tuple[str, ...]
-    """Below DATA, without `watch-rounds` before and `.parquet` behind."""
+    sets: tuple[str, ...]
+    """Their names in ROUNDS."""
     is_listed: bool = True
     """It has a section of its own."""
 
 
 SETS = (
-    Kept("FIFO, 18 to 100 Mbit/s", "`watch-native-test`, natively, 6.18", ("",)),
+    Kept("FIFO, 18 to 100 Mbit/s", "`watch-native-test`, natively, 6.18", ("native",)),
     Kept(
         "FIFO, 80 to 500 Mbit/s, at random",
         "`watch-native-random-test`, natively, 6.18",
-        ("-native-random",),
+        ("native-random",),
     ),
-    Kept("FIFO, 900 Mbit/s and 1 Gbit/s", "`watch-native-fast-test`, natively, 6.18", ("-fast",)),
+    Kept("FIFO, 900 Mbit/s and 1 Gbit/s", "`watch-native-fast-test`, natively, 6.18", ("fast",)),
     Kept(
         "these three together",
         "natively, 18 Mbit/s to 1 Gbit/s",
-        ("", "-native-random", "-fast"),
+        ("native", "native-random", "fast"),
         is_listed=False,
     ),
     Kept(
         "FIFO, 1.5 and 2 Gbit/s, by the wide forest",
         "`watch-native-faster-test`, natively, 6.18",
-        ("-faster",),
+        ("faster",),
         is_listed=False,
     ),
-    Kept("FIFO, 8 to 20 Mbit/s", "`watch-test`, virtual time, 7.2", ("-virtual",)),
-    Kept("1.5 to 30 Mbit/s, at random", "`watch-random-test`, virtual time, 7.2", ("-random",)),
-    Kept("queues beyond FIFO", "`watch-queues-test`, virtual time, 7.2", ("-queues",)),
+    Kept("FIFO, 8 to 20 Mbit/s", "`watch-test`, virtual time, 7.2", ("virtual",)),
+    Kept("1.5 to 30 Mbit/s, at random", "`watch-random-test`, virtual time, 7.2", ("random",)),
+    Kept("queues beyond FIFO", "`watch-queues-test`, virtual time, 7.2", ("queues",)),
     Kept(
         "queues beyond FIFO and policers, at random",
         "`watch-random-queues-test`, virtual time, 7.2",
-        ("-random-queues",),
+        ("random-queues",),
     ),
-    Kept("behind a policer", "`watch-policer-test`, virtual time, 7.2", ("-policer",)),
+    Kept("behind a policer", "`watch-policer-test`, virtual time, 7.2", ("policer",)),
 )
-LIMITED = "-limited"
-"""Flows that do not always have data."""
+NATIVE, LIMITED = "native", "limited"
+"""Sets by name; LIMITED: flows that do not always have data."""
+ALL_SETS = (*dict.fromkeys(name for one in SETS for name in one.sets), LIMITED)
 AFTER = 60
 """Rounds that a watch that begins later has missed."""
 SIMULATED = ((9, (1000.0, 10_000.0)), (10, (1.0, 1000.0)))
@@ -75,9 +77,10 @@ SIMULATED_PATHS = 40
 class Judges:
     """The finished models, and their verdicts on kept recordings."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self.models = [json.loads((MODELS / name).read_text()) for name in OF_PAGE]
+    def __init__(self, say: Callable[[str], None], whole: Path | None = None) -> None:
+        self.models = [train.read(MODELS / name) for name in OF_PAGE]
         self.say = say
+        self.whole = whole
 
     def of(self, found: Sequence[Trace], naps: bool = False, wide: bool = True) -> list[Any]:
         """The verdicts on flows that always have data."""
@@ -85,17 +88,22 @@ class Judges:
         bulk = [t for t in found if t.kind == traces.BULK]
         return judge.by_finished(bulk, one, naps, other if wide else None)
 
-    def read(self, files: Sequence[str]) -> list[Trace]:
-        self.say(f"judging {', '.join('watch-rounds' + f for f in files)}")
-        return [t for f in files for t in kept.read_rounds(DATA / f"watch-rounds{f}.parquet")]
+    def read(self, sets: Sequence[str]) -> list[Trace]:
+        self.say(f"judging {', '.join(sets)}")
+        if self.whole is None:
+            return kept.read_rounds(ROUNDS, sets)
+        return [t for name in sets for t in kept.read_rounds(self.whole / whole_name(name))]
+
+
+def whole_name(name: str) -> str:
+    """The file of a set's whole rounds."""
+    return "watch-rounds.parquet" if name == NATIVE else f"watch-rounds-{name}.parquet"
 
 
 def digest() -> str:
     """Of the models and recordings behind the page."""
-    names = [*(f for one in SETS for f in one.files), LIMITED]
-    files = [MODELS / n for n in OF_PAGE]
-    files += [DATA / f"watch-rounds{n}.parquet" for n in dict.fromkeys(names)]
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
+    parts = [train.text(train.read(MODELS / name)).encode() for name in OF_PAGE]
+    return hashlib.sha256(b"".join([*parts, ROUNDS.read_bytes()])).hexdigest()[:16]
 
 
 def renewed(text: str, _: list[Record]) -> str:
@@ -103,20 +111,21 @@ def renewed(text: str, _: list[Record]) -> str:
     return text if digest() in text else page(lambda told: print(told, file=sys.stderr))
 
 
-def page(say: Callable[[str], None] = lambda _: None) -> str:
-    """All of it; `say` hears of the progress."""
-    judges = Judges(say)
+def page(say: Callable[[str], None] = lambda _: None, whole: Path | None = None) -> str:
+    """All of it; `say` hears of the progress.  `whole`: a folder of whole rounds, judged instead of
+    the small table."""
+    judges = Judges(say, whole)
     parts = [_HEAD.format(digest=digest())]
     rows, sections = [judge.HEAD_OF_ROWS], []
     for one in SETS:
-        found = judges.read(one.files)
+        found = judges.read(one.sets)
         every, naps = judges.of(found), judges.of(found, naps=True)
         rows.append(judge.row(one.title, _clear(every)))
         rows.append(judge.row(f"**{one.title}, with naps**", _clear(naps)))
         if one.is_listed:
             sections.append(_section(one, every))
     parts += ["\n".join(rows) + "\n", _BELOW, *sections]
-    native = judges.read(("",))
+    native = judges.read((NATIVE,))
     every = judges.of(native)
     parts += [_NAMES, judge.confusion(every), _FEW, coverage.few(every)]
     parts += [_ABSTAINING, coverage.curve(every)]
