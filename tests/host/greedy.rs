@@ -9,7 +9,7 @@ fn greedy(config: &str) -> String {
 }
 
 #[test]
-fn the_cheapest_is_chosen_after_trying_all() {
+fn every_algorithm_is_tried_before_the_choice() {
     let lab = Lab::new();
     let config = greedy(ALWAYS_BBR)
         .replace(r#"["bbr"]"#, r#"["reno", "bbr", "cubic"]"#)

@@ -1,6 +1,6 @@
 use std::fmt::Write as _;
 
-use clap::{Command, CommandFactory};
+use clap::{Command, CommandFactory, Parser};
 
 use super::Cli;
 
@@ -12,7 +12,20 @@ fn the_command_line_is_consistent() {
     Cli::command().debug_assert();
 }
 
-/// `TCPILOT_RENEW=1 cargo test -p tcpilot cli` writes the manual anew.
+#[test]
+fn an_upgrade_has_its_former_name_too() {
+    for option in ["--upgrade", "--take-over"] {
+        match Cli::try_parse_from(["tcpilot", "run", option])
+            .unwrap()
+            .command
+        {
+            super::Command::Run(args) => assert!(args.upgrade, "{option}"),
+            _ => panic!("not `run`"),
+        }
+    }
+}
+
+/// `TCPILOT_RENEW=1 cargo test -p tcpilot cli` renews the manual.
 #[test]
 fn the_manual_says_what_the_help_says() {
     let mut tree = Cli::command().term_width(100);
