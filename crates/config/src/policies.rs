@@ -1,4 +1,4 @@
-//! Policies: connections that are treated differently or left alone, and the rules that match them.
+//! Policies: connections treated differently or left alone, and the rules to match them.
 
 use tcpilot_abi::{TP_MAX_POLICIES, TP_MAX_RULES};
 use tcpilot_core::Prefix;
@@ -174,7 +174,7 @@ fn read_one(table: &Table<'_>, algorithms: &[Algorithm]) -> Policy {
 }
 
 impl Config {
-    /// Reports `[leave_alone]` or the first policy that needs more rules than are left.
+    /// Reports `[leave_alone]` or the first policy in need of more rules than are left.
     pub(super) fn refuse_too_many(&self, top: &Table<'_>) {
         let most = TP_MAX_RULES as usize;
         let why = "lists multiply: one rule for each combination of their entries";
@@ -201,8 +201,7 @@ impl Config {
 
     /// Numbers the policies as a running tcpilot does, because its paths and connections refer to them by
     /// number. `names` are the names of its policies in the order of their numbers. New policies get further
-    /// numbers. Policies that are not in this configuration keep theirs, because the knowledge under them
-    /// stays.
+    /// numbers. Policies missing in this configuration keep their numbers, because their knowledge stays.
     ///
     /// # Errors
     /// There are too many policies; the error is the number of those too many.
@@ -231,7 +230,7 @@ impl Config {
         }
     }
 
-    /// The policies by their numbers, from [`RESERVED`] on; `None` for a policy that no longer exists.
+    /// The policies by their numbers, from [`RESERVED`] on; `None` for a former policy.
     pub(super) fn by_number(&self) -> Vec<Option<&Policy>> {
         let find = |name: &str| self.policies.iter().find(|policy| policy.name == name);
         self.policy_names().into_iter().map(find).collect()

@@ -425,7 +425,7 @@ fn own_algorithms_replace_missing_defaults() {
     let abi = stood_in.to_abi(&names(&["cubic", "tp_bbr"]));
     assert_eq!((abi.policy[0].arms, abi.policy[2].arms), (0b11, 0b10));
 
-    // A user who names bbr gets bbr, or a message that it is missing.
+    // A user who names bbr gets bbr, or a message about the lack.
     let named = without_bbr("algorithms = [\"reno\", \"bbr\"]");
     assert_eq!(named.algorithms, known(&["reno", "bbr"]));
     let mut all_there = Config::default();
@@ -474,7 +474,7 @@ fn reading_takes_time_in_proportion_to_the_length() {
             panic!("it is wrong");
         };
         assert!(problems.len() <= 100, "{}", problems.len());
-        // Linear time is a second or less here; quadratic time is ten times that.
+        // Linear time is a second or less here; quadratic time is ten times as long.
         assert!(
             start.elapsed() < Duration::from_secs(10),
             "{:?}",
