@@ -58,7 +58,7 @@ pub struct Sums {
     pub count: u64,
     /// ln of bytes a second.
     goodput: f64,
-    /// Mean expected of the sizes.
+    /// Sum of the expectations by size.
     expected: f64,
     retransmitted: f64,
     inflation: f64,

@@ -147,7 +147,7 @@ impl Schedule {
         next.min().unwrap_or(length_s) - age_s
     }
 
-    /// The order of groups for the comparison with each other, unlike in each period.
+    /// The order in which groups are dealt out for comparison; each period has a new one.
     #[must_use]
     pub fn lot(&self, group: u64, number: u64) -> f64 {
         self.chance(Use::Lot, group, number)

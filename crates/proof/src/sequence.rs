@@ -38,7 +38,7 @@ impl Interval {
     }
 }
 
-/// How to make intervals.
+/// The parameters of the intervals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sequence {
     alpha: f64,

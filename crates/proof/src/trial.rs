@@ -143,7 +143,7 @@ impl Trial {
         trial
     }
 
-    /// Takes in a connection *started* at this time, whenever it ended; returns whether it counts.
+    /// Takes in a connection that *started* at this time, whenever it ended. Returns whether it counts.
     pub fn take(
         &mut self,
         group: u64,
@@ -205,8 +205,8 @@ impl Trial {
         alarms.collect()
     }
 
-    /// Compares each prefix held out in a period with some of the steered ones. They are dealt out: no two
-    /// pairs have one in common. Prefixes differ by far more than the effect of steering, so each one's
+    /// Compares each prefix held out in a period with some of the steered ones. The steered ones are dealt
+    /// out, so no two pairs share one. Prefixes differ by far more than the effect of steering, so each one's
     /// former periods are part of its expectation.
     fn close_period(
         &mut self,

@@ -1,5 +1,5 @@
-//! The guard on many simulated hosts: how often it stops harmless steering, and how soon it stops steering
-//! turned harmful.
+//! The guard on many simulated hosts: how often it stops harmless steering, and how soon it notices that
+//! steering has turned harmful.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use tcpilot_proof::{
