@@ -163,7 +163,7 @@ impl Config {
     }
 
     /// Whether a policy allows the rescue. A policy with a list of arms excludes all others, and so the
-    /// rescue's too, unless it sets `rescue`.
+    /// rescue's too, unless its `rescue` says otherwise.
     fn may_rescue(&self, policy: &Policy) -> bool {
         let listed = || match &self.rescue.algorithm {
             Some(name) => policy.algorithms.is_empty() || policy.algorithms.contains(name),
@@ -187,8 +187,8 @@ impl Config {
     }
 }
 
-/// A mask of the arms that need ECN and have a policy's permission: the arms it lists, or all of them if its
-/// network is a data center. Only policies can permit such arms.
+/// A mask of the arms that need ECN and have a policy's permission: the arms listed by the policy, or all of
+/// them if its network is a data center. Only policies can permit such arms.
 fn vouched(policy: &Policy, arms: &[String]) -> u8 {
     let listed = match policy.network {
         Some(Network::DataCenter) => u8::MAX,

@@ -192,8 +192,8 @@ settings! {
         /// Seconds until tcpilot forgets the highest threshold, at the latest after twice as many. This is shorter
         /// than the learner's window, because the threshold follows the load of the moment.
         window_s: u32 = 30, 1..=86400;
-        /// Least counted threshold, in packets. A smaller one shows only a short flow, not the path. 10 is
-        /// the initial window (RFC 6928).
+        /// Least threshold that counts, in packets. A smaller one shows only a short flow, not the path. 10
+        /// is the initial window (RFC 6928).
         floor_packets: u32 = 10, 1..=100000;
     }
 }
@@ -403,7 +403,7 @@ impl Config {
     }
 
     /// Replaces default algorithms missing in the kernel by tcpilot's own versions: nobody asked for the
-    /// defaults by name. A value unlike its default stays, because somebody chose it.
+    /// defaults by name. A value that differs from its default stays, because somebody chose it.
     pub fn stand_in(&mut self, is_lacking: impl Fn(&str) -> bool) {
         let defaults = Config::default();
         let replace = |name: &mut Algorithm| {

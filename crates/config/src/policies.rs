@@ -174,7 +174,7 @@ fn read_one(table: &Table<'_>, algorithms: &[Algorithm]) -> Policy {
 }
 
 impl Config {
-    /// Reports `[leave_alone]` or the first policy in need of more rules than are left.
+    /// Reports `[leave_alone]` or the first policy that needs more rules than are left.
     pub(super) fn refuse_too_many(&self, top: &Table<'_>) {
         let most = TP_MAX_RULES as usize;
         let why = "lists multiply: one rule for each combination of their entries";

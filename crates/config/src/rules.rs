@@ -147,7 +147,7 @@ fn multiply<T>(
 }
 
 impl Config {
-    /// The rules in the order of the search: `[leave_alone]`, then the policies of the file.
+    /// The rules in matching order: `[leave_alone]`, then the policies of the file.
     pub fn rules(&self) -> Vec<RuleTemplate> {
         let mut rules = self.leave_alone.separate_rules();
         for (policy, id) in self.numbered() {
@@ -197,7 +197,7 @@ impl Config {
     /// The warning for a policy with ineffective tunings.
     fn untuned(&self, policy: &Policy) -> Option<String> {
         let objective = policy.objective.unwrap_or(self.tuning.objective);
-        // The network "data-center" has an effect without tunings: it allows arms in need of ECN.
+        // The network "data-center" has an effect without tunings: it allows arms that need ECN.
         let network = policy.network.filter(|n| *n != Network::DataCenter);
         let asked = !policy.features.is_empty() || network.is_some();
         let why = if policy.leave_alone && (asked || policy.objective.is_some()) {

@@ -70,7 +70,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A table of the text. It remembers the keys asked for.
+/// A table of the text. It remembers the requested keys.
 pub(super) struct Table<'a> {
     pub(super) source: &'a Source<'a>,
     /// The table in messages, such as ` in [learner]`; empty at the top level.
@@ -115,7 +115,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Reads a key into `field`. A missing or wrong key leaves the value.
+    /// Reads a key into `field`. A missing or wrong key leaves the value unchanged.
     pub(super) fn read<T: Value>(
         &self,
         key: &'static str,

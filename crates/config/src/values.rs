@@ -1,4 +1,4 @@
-//! The types of values of keys.
+//! The types of the keys' values.
 
 use std::fmt;
 

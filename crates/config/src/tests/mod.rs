@@ -425,7 +425,7 @@ fn own_algorithms_replace_missing_defaults() {
     let abi = stood_in.to_abi(&names(&["cubic", "tp_bbr"]));
     assert_eq!((abi.policy[0].arms, abi.policy[2].arms), (0b11, 0b10));
 
-    // A user who names bbr gets bbr, or a message about the lack.
+    // A user who names bbr gets bbr, or a message that it is missing.
     let named = without_bbr("algorithms = [\"reno\", \"bbr\"]");
     assert_eq!(named.algorithms, known(&["reno", "bbr"]));
     let mut all_there = Config::default();
