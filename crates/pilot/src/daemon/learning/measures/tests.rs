@@ -89,7 +89,7 @@ impl Tried {
     }
 }
 
-/// A megabyte in half a second, that ended at this second.
+/// A megabyte in half a second, ending at this second.
 fn record(host: u8, at: u64) -> tp_record {
     tp_record {
         remote: [
@@ -307,7 +307,7 @@ fn paths_that_the_learner_forgot_are_forgotten() {
     assert!(fresh.iter().all(|host| of_new(host) == 1));
 }
 
-/// The hash table is counted with its free places: a power of two, seven eighths of which may be in use, with
+/// The hash table is counted with its free places: a power of two, at most seven eighths of it in use, with
 /// an entry and a byte each.
 #[test]
 fn a_path_costs_at_most_160_bytes() {
