@@ -12,7 +12,7 @@ fn the_command_line_is_consistent() {
     Cli::command().debug_assert();
 }
 
-/// `TCPILOT_RENEW=1 cargo test -p tcpilot cli` writes the manual anew.
+/// `TCPILOT_RENEW=1 cargo test -p tcpilot cli` renews the manual.
 #[test]
 fn the_manual_says_what_the_help_says() {
     let mut tree = Cli::command().term_width(100);
