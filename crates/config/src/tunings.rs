@@ -1,4 +1,5 @@
-//! `[tuning]`: settings of a connection other than its congestion control, and how network type and objective choose them.
+//! `[tuning]`: settings of a connection other than its congestion control, and how network type and objective
+//! choose them.
 //!
 //! docs/use/tuning.md gives the reason of each choice and constant here.
 

@@ -88,7 +88,8 @@ impl Pairs {
     }
 
     /// θ. A covariate whose mean is shown not to be 0 differs by the treatment, not by luck: to take it off
-    /// would take off a part of the effect. Below [`Sequence::LEAST`] pairs nobody can say, and none is used.
+    /// would take off a part of the effect. Below [`Sequence::LEAST`] pairs this is unknown, and none is
+    /// used.
     fn slope(&self) -> f64 {
         if self.count < Sequence::LEAST || self.covariate_square <= 0.0 {
             return 0.0;

@@ -140,7 +140,7 @@ pub(super) fn write(
     if one.is_all {
         whole.insert(one.policy.clone());
         db.execute("DELETE FROM kept WHERE policy = ?", [&one.policy])?;
-        // Rows of other algorithms say nothing about these.
+        // Rows of other algorithms are useless for these.
         db.execute(
             "DELETE FROM knowledge WHERE policy = ?1
              AND NOT EXISTS (SELECT 1 FROM learner WHERE policy = ?1 AND arms = ?2)",

@@ -182,7 +182,7 @@ pub struct OfPath {
 }
 
 impl OfPath {
-    /// Moves the windows on to this time, and says how far those of the algorithms have to move.
+    /// Moves the windows on to this time, and returns how far the algorithms' windows have to move.
     pub fn pass(&mut self, now_s: f64, windows: &Windows) -> Passed {
         let passed = self.epoch.pass(Epoch::at(now_s, windows.window_s));
         self.rate.pass(passed);

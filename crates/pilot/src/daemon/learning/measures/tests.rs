@@ -190,7 +190,7 @@ fn a_long_connection_counts_once() {
         .map(|made| made.end.word())
         .collect();
     assert_eq!(ends, ["closed"]);
-    // How much a former daemon was told is not known.
+    // The part known to a former daemon is unknown.
     tried.take(&end, &Before::Unknown);
     let view = tried.view(&sample, 1010);
     assert_eq!(view.connections, 2);
