@@ -68,7 +68,7 @@ settings! {
         /// Whether heavy loss switches its connections to the algorithm of `[rescue]`. If you leave it out: only if
         /// the policy lists this algorithm, or lists none.
         rescue: Option<bool> = None;
-        /// Its paths separate in each network namespace, in place of `separate_by_namespace` of `[learner]`.
+        /// Which of its paths are separate in each namespace, in place of `separate_by_namespace` of `[learner]`.
         separate_by_namespace: Option<SeparateByNamespace> = None;
         /// Whether the host's interface separates its paths, in place of `separate_by_interface` of `[learner]`.
         separate_by_interface: Option<SeparateByInterface> = None;
