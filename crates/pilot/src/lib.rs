@@ -1,4 +1,4 @@
-//! The pilot: its daemon, the questions that the other commands ask it, its configuration and state.
+//! The pilot: its daemon, the questions of the other commands, its configuration and state.
 
 pub mod args;
 pub mod client;

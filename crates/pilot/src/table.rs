@@ -51,7 +51,7 @@ pub(crate) fn class_name(path: &PathView) -> String {
     }
 }
 
-/// Columns that are shown only if somebody asks for them by `--columns`.
+/// Columns shown only on request, by `--columns`.
 const ASKED_FOR: [&str; 3] = ["Cost", "Greedy", "Learned from"];
 
 /// A table with a row per path and algorithm.
@@ -280,7 +280,7 @@ fn write_daemon(out: &mut String, s: &Status) {
     }
 }
 
-/// Connections, and the fate of those that ended, were rescued or moved.
+/// Counts of connections: all, ended, rescued and moved ones.
 fn write_connections(out: &mut String, s: &Status) {
     let seen: Vec<String> = s
         .connections
@@ -312,7 +312,7 @@ fn write_connections(out: &mut String, s: &Status) {
     }
 }
 
-/// The report that `run --live` prints when it ends.
+/// The report of `run --live` at its end.
 pub fn report(s: &Status, paths: &[PathView]) -> String {
     let (mut steered, mut alone) = (0, 0);
     for why in Why::ALL {
@@ -369,8 +369,8 @@ fn best_of(paths: &[PathView]) -> String {
     out
 }
 
-/// The algorithm that is surely better than the default, if there is one. Without any estimate it is the one of
-/// least cost.
+/// The best algorithm that is surely better than the default, if there is one. Without any estimate: the
+/// algorithm of least cost.
 fn best(path: &PathView) -> Option<&AlgorithmView> {
     let all = || path.algorithms.iter();
     if all().all(|a| a.effect.is_none()) {

@@ -1,4 +1,4 @@
-//! The JSON documents that commands print for scripts.
+//! The JSON documents of the commands, for scripts.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 /// field does not raise it.
 pub const SCHEMA: u32 = 1;
 
-/// Keys that were renamed, new and old. Documents have both for one minor version.
+/// Renamed keys, new and old. Documents have both for one minor version.
 pub const RENAMED: [(&str, &str); 7] = [
     ("choice_dists", "rows"),
     ("choice_dists_expired", "rows_voided"),
@@ -51,7 +51,7 @@ impl<T: Serialize> Document<T> {
         }
     }
 
-    /// The JSON with line breaks and indents, so that people can read it too.
+    /// The JSON with line breaks and indents, readable for people too.
     ///
     /// # Errors
     /// The content is no object.

@@ -31,7 +31,7 @@ pub struct Failure {
     pub others: Vec<String>,
 }
 
-/// The text on one line, without characters that a terminal would obey.
+/// The text on one line, without a terminal's control characters.
 pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -55,7 +55,7 @@ impl Failure {
         }
     }
 
-    /// This failure, and after it what else failed, a line each.
+    /// This failure, and the other failures after it, a line each.
     pub fn with(mut self, other: Result<(), Failure>) -> Failure {
         if let Err(other) = other {
             self.others.push(other.to_string());
@@ -64,7 +64,7 @@ impl Failure {
         self
     }
 
-    /// The failure of a file that cannot be used.
+    /// The failure of an unusable file.
     pub fn of_file(path: &Path, error: &dyn std::fmt::Display) -> Failure {
         Failure::new(Kind::Usage, format!("{}: {error}", path.display()), "")
     }

@@ -1,4 +1,4 @@
-//! Tables for people, from the columns that views declare. Pure: returns strings.
+//! Tables for people, from the columns of views. Pure: returns strings.
 
 use comfy_table::{CellAlignment, Table, presets};
 

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     match dispatch(&cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            // Not eprintln!, which panics if the terminal is gone.
+            // Not eprintln!: it panics if the terminal is gone.
             let first = failure.to_string();
             for line in std::iter::once(&first).chain(&failure.others) {
                 let _ = writeln!(std::io::stderr(), "tcpilot: {line}");
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Logs go to standard error. The live table owns the terminal, so only warnings are logged beside it.
+/// Logs go to standard error. The live table owns the terminal, so only warnings are logged next to it.
 fn start_logging(command: &Command) {
     let live = match command {
         Command::Run(args) => args.live,

@@ -57,21 +57,20 @@ pub fn status(args: &AskArgs) -> Result<(), Failure> {
     ask_and_show::<Status>(args, &Request::Status, table::status)
 }
 
-/// The part of the status that an upgrade needs. The rest is not read, because another version may write it
+/// The part of the status needed for an upgrade. The rest is not read, because another version may write it
 /// in another form.
 #[derive(Deserialize)]
 struct Progress {
     take_overs: Upgrades,
 }
 
-/// Time to wait for the end of an upgrade: longer than the daemon waits for the new program to show that it
-/// can go on.
+/// Time to wait for the end of an upgrade: longer than the daemon's wait for the new program's trial.
 const UPGRADE_TIME: Duration = Duration::from_secs(150);
 
 /// `tcpilot run --upgrade`: has the daemon become this program.
 ///
 /// # Errors
-/// The reason why the daemon goes on as before, or that there was no answer.
+/// The reason why the daemon goes on as before, or the lack of an answer.
 pub fn upgrade(socket: &Path) -> Result<(), Failure> {
     let program = std::env::current_exe()?;
     let before: Upgrades = protocol::ask(socket, &Request::Upgrade(program))?;

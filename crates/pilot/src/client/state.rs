@@ -69,14 +69,14 @@ fn read_export(file: &Path) -> Result<Exported, Failure> {
     })
 }
 
-/// Asks the daemon; `None` if none runs, so that the command may use the file itself.
+/// Asks the daemon; `None` if none runs: then the command may use the file itself.
 fn ask_running<T: DeserializeOwned>(
     at: &StateArgs,
     request: &Request,
 ) -> Result<Option<T>, Failure> {
     match protocol::ask(&at.socket.socket, request) {
         Ok(value) => Ok(Some(value)),
-        // If the user names only a socket, they mean the state of that daemon, not the default file.
+        // If the user names only a socket, they mean this daemon's state, not the default file.
         Err(AskError::NotRunning(_))
             if at.socket.socket == Path::new(DEFAULT_SOCKET)
                 || at.state != Path::new(DEFAULT_STATE) =>
@@ -91,7 +91,7 @@ fn ask_running<T: DeserializeOwned>(
     }
 }
 
-/// An error if the file does not exist: a command that reads must not create it.
+/// An error if the file does not exist: a reading command must not create it.
 fn check_exists(at: &StateArgs) -> Result<(), Failure> {
     if at.state.exists() {
         return Ok(());

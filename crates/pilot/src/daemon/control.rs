@@ -27,11 +27,11 @@ const CLIENTS_MAX: usize = 64;
 /// Time without accepting after the kernel refused a connection, most likely because no descriptor is left.
 const DEAF_FOR: Duration = Duration::from_secs(1);
 
-/// The listening socket, and the lock that marks it as this daemon's.
+/// The listening socket, and the lock to mark it as this daemon's.
 pub struct Control {
     listener: UnixListener,
     path: PathBuf,
-    /// The clients that have connected, the oldest first.
+    /// The connected clients, the oldest first.
     clients: Vec<Client>,
     deaf_until: Option<Instant>,
     lock: File,
@@ -76,8 +76,8 @@ impl Control {
         })
     }
 
-    /// Takes over the socket and lock from the program that this process was before. Clients that connected
-    /// meanwhile are still waiting.
+    /// Takes over the socket and lock from this process's former program. Clients connected meanwhile are
+    /// still waiting.
     ///
     /// # Errors
     /// The former program left no such descriptors.
@@ -103,10 +103,9 @@ impl Control {
     }
 
     /// Waits for a question, at most for `timeout`, and returns the client to answer. A signal also ends the
-    /// wait, and so does one of `others` that becomes readable. Meanwhile questions come in and answers go
-    /// out.
+    /// wait, and so does readability of one of `others`. Meanwhile questions come in and answers go out.
     pub fn wait(&mut self, timeout: Duration, others: &[BorrowedFd<'_>]) -> Option<&mut Client> {
-        // Drop them before the wait: a client that reads its answer to the end waits for that.
+        // Drop them before the wait: a client reading its answer to the end waits for the close.
         self.clients.retain(|client| !client.is_done());
         self.poll(timeout, others);
         self.clients.iter_mut().for_each(Client::go_on);
@@ -134,7 +133,7 @@ impl Control {
         }
     }
 
-    /// Accepts all clients that have connected.
+    /// Accepts all waiting clients.
     fn let_in(&mut self) {
         for _ in 0..CLIENTS_MAX {
             let accepted = self.listener.accept();
@@ -159,7 +158,7 @@ impl Control {
         }
     }
 
-    /// Drops the oldest client that has not asked yet, or else the oldest of all.
+    /// Drops the oldest client without a question yet, or else the oldest of all.
     fn make_room(&mut self) {
         if !self.clients.is_empty() {
             let idle = self.clients.iter().position(Client::is_asking);
@@ -247,7 +246,7 @@ mod tests {
         let lock = dir.path().join("t.sock.lock");
         check_free(&path).unwrap();
         assert!(!lock.exists());
-        fs::write(&lock, "123456\n").unwrap(); // of a daemon that is no more
+        fs::write(&lock, "123456\n").unwrap(); // of a dead daemon
         check_free(&path).unwrap();
         assert_eq!(fs::read_to_string(&lock).unwrap(), "123456\n");
     }

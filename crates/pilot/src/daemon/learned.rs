@@ -2,8 +2,7 @@
 //!
 //! Only paths of the daemon's own namespace and of named ones are saved, because the number and cookie of an
 //! unnamed namespace mean nothing after it is gone. Times are converted between the monotonic clock and the
-//! wall clock. Arms and policies are saved by their names, so that a changed configuration does not misread
-//! them.
+//! wall clock. Arms and policies are saved by their names, so a changed configuration cannot misread them.
 
 use std::{
     io::{self, Write},
@@ -31,7 +30,7 @@ use crate::{
     state::{Knowledge, StoredPath},
 };
 
-/// Seconds since the boot, including the time that the host slept.
+/// Seconds since the boot, including the time asleep.
 fn boot_s() -> u64 {
     clock_gettime(ClockId::Boottime).tv_sec as u64
 }
@@ -58,8 +57,8 @@ impl Daemon {
         match store.and_then(|store| store.load(now_unix_s(), max_age_s)) {
             Ok(paths) => {
                 self.put(&paths);
-                // Only paths that are used from now on are saved. The file knows when the others were last
-                // used, and the kernel's clock cannot express a time before the boot.
+                // Only paths used from now on are saved. The file knows when the others were last used, and
+                // the kernel's clock cannot express a time before the boot.
                 self.saved_ns = monotonic_ns().saturating_add(1);
                 if !paths.is_empty() {
                     let (stored, paths) = (paths.len(), self.path_count());
@@ -79,7 +78,7 @@ impl Daemon {
         self.config.state.max_age_s()
     }
 
-    /// Puts stored paths into the map, the oldest first, so that they are evicted first.
+    /// Puts stored paths into the map, the oldest first, to be evicted first.
     fn put(&self, paths: &[StoredPath]) {
         let mut paths: Vec<&StoredPath> = paths.iter().collect();
         paths.sort_by_key(|p| p.updated_unix_s);
@@ -94,7 +93,7 @@ impl Daemon {
         }
     }
 
-    /// Saves the paths that changed since the last save, or all if the file is a new one.
+    /// Saves the paths changed since the last save, or all if the file is a new one.
     ///
     /// # Errors
     /// A sentence with the reason.
@@ -107,8 +106,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// Begins a save, and does a part of it. With very many paths it takes a while, so that the daemon answers
-    /// questions before it goes on.
+    /// Begins a save, and does a part. With very many paths a save takes a while, so the daemon answers
+    /// questions between the parts.
     ///
     /// # Errors
     /// A sentence with the reason.
@@ -123,7 +122,7 @@ impl Daemon {
         self.save_part(now_ns, &paths, since_ns == 0)
     }
 
-    /// Does the next part of a save that has begun, if there is one.
+    /// Does the next part of an unfinished save, if there is one.
     ///
     /// # Errors
     /// A sentence with the reason.
@@ -224,7 +223,7 @@ impl Daemon {
         let secrets = self.abi.assignment_secrets;
         let read = |store| Restored::read(all.clone(), store, secrets, now.as_secs_f64());
         let stored = match self.state_file.problem() {
-            Some(_) => read(None), // there is no file to read, which was said
+            Some(_) => read(None), // there is no file to read, as already reported
             None => self.state_file.store().and_then(|store| read(Some(store))),
         };
         let restored = match stored {
@@ -238,7 +237,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Starts the learner, now that the kernel's tick is known.
+    /// Starts the learner, when the kernel's tick is known.
     pub(super) fn begin_learning(&mut self) -> Result<(), Failure> {
         let ticks_per_s = self.pilot.legacy().1.ticks_per_s;
         match &mut self.learning {
@@ -290,7 +289,7 @@ impl Daemon {
         let epoch = now.checked_div(self.abi.window_ns).unwrap_or(0) as u32;
         let mut path = tp_path {
             epoch,
-            // Never 0: that would mark an entry that was just made.
+            // Never 0: this would mark a new entry.
             born_ns: now.max(1),
             updated_ns: now.saturating_sub(age_s.saturating_mul(1_000_000_000)),
             netns_inum,

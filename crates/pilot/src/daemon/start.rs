@@ -13,7 +13,7 @@ use super::{
 };
 use crate::args::RunArgs;
 
-/// A configuration with everything that follows from it on this host.
+/// A configuration, and everything derived from it on this host.
 pub(super) struct Prepared {
     pub config: Config,
     pub abi: tp_config,
@@ -69,7 +69,7 @@ impl Prepared {
         })
     }
 
-    /// The devices that shall send acknowledgements first.
+    /// The devices on which acknowledgements go first.
     pub fn devices(&self) -> &[String] {
         match self.config.tuning.ack_priority && !self.config.dry_run {
             true => &self.config.tuning.ack_priority_devices,
@@ -129,8 +129,8 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// Makes the daemon from its parts. `problems` are the failures of `egress`, and `former` the rules that
-    /// were in force.
+    /// Makes the daemon from its parts. `problems` are the failures of `egress`, and `former` the rules in
+    /// force before.
     pub(super) fn assemble(
         prepared: Prepared,
         mut pilot: Pilot,

@@ -1,5 +1,5 @@
 //! Keeps the state file while the daemon runs. The disk may be full, the file may vanish or be replaced, and
-//! the clock that decides the age of rows may be wrong.
+//! the clock that determines the age of rows may be wrong.
 
 use std::{
     fs,
@@ -29,9 +29,9 @@ struct Open {
 /// The time of two clocks, in seconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
-    /// Time since 1970, which people and time servers set.
+    /// Time since 1970, set by people and time servers.
     pub unix_s: u64,
-    /// Time since the boot, which nobody sets.
+    /// Time since the boot, set by nobody.
     pub boot_s: u64,
 }
 
@@ -80,7 +80,7 @@ impl StateFile {
         }
     }
 
-    /// The secrets that divide addresses into groups for the hold-out: those in the file, or else new ones.
+    /// The secrets for dividing addresses into hold-out groups: from the file, or else new ones.
     pub fn secrets(&mut self) -> AssignmentSecrets {
         let store = self.store().ok();
         let known = store.and_then(|store| learning::secrets(Some(&*store)).ok());
@@ -145,17 +145,17 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     Some((meta.dev(), meta.ino()))
 }
 
-/// The age of rows follows the wall clock. That clock may be wrong if it was set within the last hour, or if
+/// The age of rows follows the wall clock. The clock may be wrong if it was set within the last hour, or if
 /// the daemon has not watched it for an hour yet. No row is forgotten then.
 #[derive(Debug, Default)]
 struct Clock {
-    /// The time of the boot by the wall clock, and since when that has been so, in seconds since the boot.
+    /// The time of the boot by the wall clock, and since when it has been stable, in seconds since the boot.
     seen: Option<(u64, u64)>,
 }
 
 impl Clock {
     const STEADY_S: u64 = 3600;
-    /// Smaller changes are those of a time server that corrects a drift.
+    /// Smaller changes come from a time server correcting a drift.
     const DRIFT_S: u64 = 60;
 
     fn max_age_s(&mut self, now: Now, max_age_s: u64) -> u64 {

@@ -1,6 +1,6 @@
-//! The trial: before a daemon becomes another program, it starts that program as a child. The child reads
-//! the configuration, loads its BPF programs with the maps that are in use, reports whether all of that
-//! succeeded, and ends. The daemon goes on meanwhile, and goes on as before if anything failed.
+//! The trial: before a daemon becomes another program, it starts the program as a child. The child reads the
+//! configuration, loads its BPF programs with the maps in use, reports success or failure, and ends. The
+//! daemon goes on meanwhile, and goes on as before if anything failed.
 //!
 //! The trial gets the maps, but neither the links nor the locks. So if the daemon dies, nothing keeps its
 //! programs attached.
@@ -32,18 +32,18 @@ use crate::args::RunArgs;
 /// The longest time of a trial: longer than a slow machine takes to load the programs.
 const TRIAL_TIME: Duration = Duration::from_secs(120);
 
-/// A trial that is under way.
+/// A trial under way.
 pub struct Trial {
     program: PathBuf,
     child: Child,
-    /// A descriptor that is readable once the child has ended.
+    /// A descriptor that becomes readable when the child ends.
     ended: Option<OwnedFd>,
     said: File,
     errors: File,
     begun: Instant,
 }
 
-/// A program that can go on.
+/// A program able to go on.
 pub struct Successor {
     /// The program's file.
     pub program: PathBuf,
@@ -64,7 +64,7 @@ impl Trial {
             .stdout(said.try_clone()?)
             .stderr(errors.try_clone()?);
         let told = hand_over.tell(&mut command)?;
-        // The child inherits these descriptors, but no links, which would keep the daemon attached.
+        // The child inherits these descriptors, but no links: those would keep the daemon attached.
         let maps = hand_over.inherited.iter().flat_map(|e| e.pilot.all());
         let left: Vec<i32> = maps.chain([told.as_raw_fd()]).collect();
         let child = try_program(command, &left)?;
@@ -78,12 +78,12 @@ impl Trial {
         })
     }
 
-    /// A descriptor that is readable once the trial has ended.
+    /// A descriptor that becomes readable when the trial ends.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.ended.as_ref().map(AsFd::as_fd)
     }
 
-    /// Whether the trial has ended; kills one that takes too long.
+    /// Whether the trial has ended; kills an overlong one.
     pub fn is_over(&mut self) -> bool {
         if self.begun.elapsed() > TRIAL_TIME {
             let _ = self.child.kill();
@@ -91,7 +91,7 @@ impl Trial {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// The result of a trial that has ended.
+    /// The result of an ended trial.
     ///
     /// # Errors
     /// The reasons why the program cannot go on, a line each.
@@ -125,7 +125,7 @@ fn read_all(file: &mut File) -> String {
     )
 }
 
-/// A command that starts `program` with this process's own arguments.
+/// A command to start `program` with this process's own arguments.
 pub fn command(program: &Path) -> Command {
     let mut arguments = std::env::args_os();
     let mut command = Command::new(program);
@@ -134,7 +134,7 @@ pub fn command(program: &Path) -> Command {
     command
 }
 
-/// This process's own program. If its file was replaced since, that is /proc/self/exe.
+/// This process's own program. If its file was replaced since: /proc/self/exe.
 pub fn own_program() -> PathBuf {
     let own = Path::new("/proc/self/exe");
     let identity = |path: &Path| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
@@ -144,7 +144,7 @@ pub fn own_program() -> PathBuf {
     }
 }
 
-/// Runs in the program that is tried: reports whether it could go on.
+/// Runs in the program on trial: reports whether it could go on.
 ///
 /// # Errors
 /// The result cannot be written.

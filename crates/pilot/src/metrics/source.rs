@@ -84,7 +84,7 @@ impl Source for Daemon {
     }
 }
 
-/// The last answer if it is recent, else the answer to `ask`, for which later callers wait too.
+/// The last answer if it is recent, else the answer to `ask`; later callers wait for it too.
 fn recent<T: Clone>(
     kept: &Mutex<Option<(Instant, T)>>,
     age: Duration,

@@ -1,4 +1,4 @@
-//! Plots as SVG, drawn in colours that the page sets, so that they suit a dark screen too.
+//! Plots as SVG, drawn in the page's colours, so they suit a dark screen too.
 
 use std::fmt::Write as _;
 
@@ -42,7 +42,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// An axis of time that holds all of these values, which are in hours.
+    /// An axis of time that covers all of these values, in hours.
     pub fn of_hours(values: impl IntoIterator<Item = f64>) -> Axis {
         Axis {
             is_time: true,
@@ -50,7 +50,7 @@ impl Axis {
         }
     }
 
-    /// An axis that holds all of these values, and is not empty.
+    /// A non-empty axis that covers all of these values.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Axis {
         let (low, high) = values
             .into_iter()
@@ -92,7 +92,7 @@ impl Axis {
     }
 }
 
-/// A plot that is being drawn.
+/// A plot under construction.
 pub struct Plot {
     x: Axis,
     y: Axis,

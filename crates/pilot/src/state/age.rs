@@ -1,19 +1,20 @@
 //! Decides which measures of a stored path are young enough to use.
 
-/// The measures of a stored path that may still be used.
+/// The usable measures of a stored path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Age {
     /// The path is young enough to be used at all: its costs, samples and instances count.
     pub keep: bool,
     /// Its rates and RTTs count too. They are extremes of a moving window. After one window the highest rate
-    /// may be that of a link that is gone.
+    /// may belong to a former link.
     pub fresh: bool,
 }
 
-/// Judges a path last updated at `updated_unix_s` (seconds since 1970); `window_s` is the window
-/// of rates and RTTs and `max_age_s` the age beyond which a path is forgotten.
+/// Judges a path last updated at `updated_unix_s` (seconds since 1970); `window_s` is the window of rates and
+/// RTTs and `max_age_s` the maximum age of a path.
 ///
-/// A time in the future means that the clock was set back. The age is unknown: the path is kept, not fresh.
+/// After a clock was set back, a time may lie in the future. The age is then unknown: the path is kept, not
+/// fresh.
 pub fn judge(updated_unix_s: u64, now_unix_s: u64, window_s: u64, max_age_s: u64) -> Age {
     match now_unix_s.checked_sub(updated_unix_s) {
         None => Age {

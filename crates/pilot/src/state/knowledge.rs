@@ -11,8 +11,8 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::{StateError, Store};
 
-/// The tables. `arms` are the algorithms that the rows compare, the default first, separated by commas. `kept`
-/// has the keys that a save of all rows has written so far.
+/// The tables. `arms` are the algorithms compared by the rows, the default first, separated by commas. `kept`
+/// has the keys written so far by a save of all rows.
 pub(super) const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS learner (
         policy TEXT PRIMARY KEY NOT NULL,
@@ -50,9 +50,9 @@ pub struct Knowledge {
     /// The algorithms, the default first.
     pub arms: Vec<String>,
     /// Whether all rows of the policy begin here. The file forgets its former ones once the last part has
-    /// been written, so a daemon that is killed before loses nothing.
+    /// been written, so a daemon killed before loses nothing.
     pub is_all: bool,
-    /// Keys and rows that are new or have changed.
+    /// New or changed keys and rows.
     pub rows: Vec<SavedRow>,
     /// Keys whose rows are forgotten.
     pub gone: Vec<Vec<u8>>,
@@ -73,7 +73,7 @@ impl Store {
         read().map_err(|error| self.error(error))
     }
 
-    /// The algorithms that the saved knowledge of a policy compares; `None` if there is no such knowledge.
+    /// The algorithms compared by the saved knowledge of a policy; `None` without such knowledge.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -130,7 +130,7 @@ impl Store {
     }
 }
 
-/// Writes a part. `whole` has the policies of which a save of all rows is under way.
+/// Writes a part. `whole` has the policies with an unfinished save of all rows.
 pub(super) fn write(
     db: &Connection,
     one: &Knowledge,
@@ -140,7 +140,7 @@ pub(super) fn write(
     if one.is_all {
         whole.insert(one.policy.clone());
         db.execute("DELETE FROM kept WHERE policy = ?", [&one.policy])?;
-        // Rows of other algorithms say nothing about these.
+        // Rows of other algorithms are useless for these.
         db.execute(
             "DELETE FROM knowledge WHERE policy = ?1
              AND NOT EXISTS (SELECT 1 FROM learner WHERE policy = ?1 AND arms = ?2)",
@@ -173,7 +173,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Deletes the rows of a policy that the save of all has not written.
+/// Deletes the rows of a policy not written by the save of all.
 fn forget_others(db: &Connection, policy: &str) -> rusqlite::Result<()> {
     db.execute(
         "DELETE FROM knowledge WHERE policy = ?1

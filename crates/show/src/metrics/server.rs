@@ -1,4 +1,4 @@
-//! `--listen`: a thread that answers HTTP with metrics and health. A [`Source`] has the content.
+//! `--listen`: a thread to answer HTTP with metrics and health. A [`Source`] has the content.
 
 use std::{
     io::{self, Read, Write},
@@ -14,9 +14,9 @@ use std::{
 use super::CONTENT_TYPE;
 use crate::failure::{Failure, Kind};
 
-/// The most requests that are answered at the same time; further connections are closed.
+/// Maximum number of simultaneous requests; further connections are closed.
 const CLIENTS_MAX: usize = 16;
-/// Longest head of a request, and the time within which it must come.
+/// Longest head of a request, and the time limit for it.
 const HEAD_BYTES_MAX: usize = 8192;
 const HEAD_TIME: Duration = Duration::from_secs(2);
 const WRITE_TIME: Duration = Duration::from_secs(5);
@@ -34,20 +34,20 @@ pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// A listener that answers as long as the process lives.
+/// A listener; it answers as long as the process lives.
 #[derive(Debug)]
 pub struct Server {
-    /// The address, with the port that the kernel gave if 0 was asked for.
+    /// The address, with the kernel's choice of port if 0 was asked for.
     pub address: SocketAddr,
 }
 
-/// The content of the pages. An error is the reason that a page has none.
+/// The content of the pages. An error gives the reason why a page has no content.
 pub trait Source: Send + Sync {
     /// The metrics as OpenMetrics.
     fn metrics(&self) -> Result<String, String>;
     /// Whether the process works.
     fn alive(&self) -> Result<&'static str, String>;
-    /// Whether it does what it was started for.
+    /// Whether it does its job.
     fn ready(&self) -> Result<&'static str, String>;
 }
 
@@ -68,7 +68,7 @@ impl Server {
         let listener = TcpListener::bind(address).map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
         let answer = move |stream| {
-            let _ = answer(stream, &*source); // an error means that the client went away
+            let _ = answer(stream, &*source); // an error means a lost client
         };
         let serve = move || serve(&listener, answer);
         thread::Builder::new()
@@ -134,7 +134,7 @@ fn answer(mut stream: TcpStream, source: &dyn Source) -> io::Result<()> {
     )
 }
 
-/// Reads a request's head: the page that it asks for, or the refusal.
+/// Reads a request's head: the requested page, or the refusal.
 fn read_target(stream: &mut TcpStream) -> io::Result<Result<String, Response>> {
     let begun = Instant::now();
     let mut head = Vec::new();
@@ -211,7 +211,7 @@ mod tests {
         }
     }
 
-    /// A source that has nothing.
+    /// A source without content.
     struct Unwell;
 
     impl Source for Unwell {
@@ -226,7 +226,7 @@ mod tests {
         }
     }
 
-    /// The status line and the body that a server answers.
+    /// The status line and the body of a server's answer.
     fn asked(request: &str) -> (String, String) {
         let server = Server::open(listen_address("0").unwrap(), Arc::new(Unwell)).unwrap();
         let mut stream = TcpStream::connect(server.address).unwrap();
@@ -255,7 +255,7 @@ mod tests {
             assert!(begun.elapsed() < HEAD_TIME * 10, "no place is left");
             let mut stream = TcpStream::connect(address).unwrap();
             text.clear();
-            let _ = stream.read_to_string(&mut text); // of a request that panics nothing comes
+            let _ = stream.read_to_string(&mut text); // a request that panics sends no answer
         }
     }
 

@@ -72,8 +72,8 @@ pub fn text_of(
     Ok(text)
 }
 
-/// Turns OpenMetrics into the format of Prometheus 0.0.4, which the node exporter and `promtool check
-/// metrics` read. There a counter's family has the name of its samples, and there are neither units nor
+/// Turns OpenMetrics into the format of Prometheus 0.0.4, the format of the node exporter and of `promtool
+/// check metrics`. There a counter's family has the name of its samples, and there are neither units nor
 /// infos.
 pub fn classic(text: &str) -> String {
     let word = |line: &str, at: usize| line.split(' ').nth(at).unwrap_or_default().to_owned();
@@ -199,7 +199,7 @@ impl Writer<'_> {
     }
 }
 
-/// Writes a histogram. Its last count is that of the values above all bounds.
+/// Writes a histogram. Its last count is for values above all bounds.
 fn encode_histogram(mut encoder: MetricEncoder<'_>, histogram: Histogram<'_>) -> fmt::Result {
     let bounds = histogram.bounds.iter().copied();
     let bounds = bounds.chain(std::iter::once(f64::INFINITY));

@@ -29,13 +29,13 @@ use args::{LoadArgs, UnloadArgs};
 pub enum State {
     /// The kernel has it, its own or from somebody's BPF: it can be chosen.
     Registered,
-    /// A module that can be loaded.
+    /// A loadable module.
     Module,
     /// One of tcpilot's, held by a process: the daemon or `cc load --foreground`.
     Held,
     /// One of tcpilot's, kept by a file.
     Pinned,
-    /// One of tcpilot's that is not loaded.
+    /// One of tcpilot's, not loaded.
     Available,
 }
 
@@ -63,14 +63,14 @@ figures! {
         state: State;
         /// Whether new connections of this namespace get it, unless something chooses another.
         default: bool;
-        /// TCP sockets that use it, in all namespaces that tcpilot may enter. Listening sockets count.
+        /// TCP sockets that use it, in all namespaces accessible to tcpilot. Listening sockets count.
         sockets: u64;
-        /// The form of ECN that one of tcpilot's asks for on this kernel: `accurate` (RFC 9768, the handshake with
-        /// ECT(1)) or `classic` (RFC 3168). Null if it asks for none, and for those that are not tcpilot's.
+        /// The form of ECN requested by one of tcpilot's on this kernel: `accurate` (RFC 9768, the handshake
+        /// with ECT(1)) or `classic` (RFC 3168). Null if it asks for none, or is not tcpilot's.
         ecn: Option<Ecn>;
         /// Its use, in a few words.
         good_for: Option<&'static str>;
-        /// The paper or RFC that it follows.
+        /// The paper or RFC behind it.
         source: Option<&'static str>;
     }
 }

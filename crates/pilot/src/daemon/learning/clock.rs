@@ -12,7 +12,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that shows `unix_s` now.
+    /// A clock with the present time `unix_s`.
     pub fn new(unix_s: f64) -> Clock {
         Clock::at(unix_s, monotonic_ns())
     }

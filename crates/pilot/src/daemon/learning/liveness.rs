@@ -1,6 +1,6 @@
 //! Watches the learner's heartbeat. Without one for ten seconds all choice distributions are stale, and new
-//! connections get the kernel's default. The daemon's first thread reports that distributions became stale, because a
-//! learner's thread that hangs cannot. The learner's thread reports that they are valid again.
+//! connections get the kernel's default. The daemon's first thread reports that distributions became stale,
+//! because a learner's thread that hangs cannot. The learner's thread reports when they are valid again.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -83,7 +83,7 @@ impl Liveness {
         !self.are_valid_at(now) && !self.logged.swap(true, Ordering::Relaxed)
     }
 
-    /// If choice distributions are stale, logs that, once for each silence.
+    /// Logs stale choice distributions, once for each silence.
     pub(super) fn log_stale(&self) {
         if self.is_to_be_logged_at(Instant::now()) {
             tracing::warn!(

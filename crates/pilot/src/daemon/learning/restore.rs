@@ -15,7 +15,7 @@ use super::{
 };
 use crate::state::{Knowledge, StateError, Store, is_of_costs};
 
-/// The most rows of a policy that are saved at once: a megabyte. The allocator keeps what a save has needed.
+/// Maximum number of a policy's rows per save: a megabyte. The allocator keeps the memory of a save.
 const PAGE: usize = 4096;
 
 /// Learners with the saved knowledge.
@@ -23,12 +23,12 @@ pub struct Restored {
     pub(super) policies: Vec<PolicyLearner>,
     pub(super) clock: Clock,
     pub(super) effect: Saved,
-    /// Whether at least one of them begins anew, so that choice distributions of a former daemon mean something else.
+    /// Whether at least one learner starts empty, so a former daemon's choice distributions no longer apply.
     pub(super) is_anew: bool,
 }
 
-/// The algorithms that connections have if nobody chooses, the most wanted first. `host` is the default of
-/// the daemon's own namespace.
+/// The algorithms of connections without a choice, the preferred one first. `host` is the default of the
+/// daemon's own namespace.
 fn defaults(config: &Config, host: Option<&str>) -> Vec<String> {
     let mut all: Vec<String> = config
         .replace_defaults
@@ -77,8 +77,8 @@ pub fn policy_settings(
 }
 
 impl Restored {
-    /// Reads the saved knowledge about these policies; `store` is `None` if there is no file now. `secrets`
-    /// are those by which the programs divide addresses into groups. `now_unix_s` is the wall clock's time.
+    /// Reads the saved knowledge about these policies; `store` is `None` if there is no file now. The
+    /// programs divide addresses into groups by `secrets`. `now_unix_s` is the wall clock's time.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -183,8 +183,7 @@ fn has_rows(store: &Store, settings: &PolicySettings, now_unix_s: u64) -> Result
     Ok(is_same)
 }
 
-/// Paths of this policy of which epsilon-greedy has learned something. Paths that only tunings use have no
-/// samples.
+/// Paths of this policy with epsilon-greedy's knowledge. Paths used by tunings alone have no samples.
 fn paths_of_costs(store: &Store, policy: &str, now_unix_s: u64) -> Result<usize, StateError> {
     let paths = store.load(now_unix_s, u64::MAX)?;
     let learned = paths
@@ -194,8 +193,8 @@ fn paths_of_costs(store: &Store, policy: &str, now_unix_s: u64) -> Result<usize,
 }
 
 impl Learners {
-    /// The knowledge to save: all, or that which changed since the last call. If there is much, this is a
-    /// part of it: call again for the rest.
+    /// The knowledge to save: all, or the changes since the last call. A long result comes in parts: call
+    /// again for the rest.
     pub fn unsaved(&mut self, all: bool) -> Vec<Knowledge> {
         let policies = self
             .policies

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Opens a file with this content, and returns the reason why it was set aside. The file that was set aside
-/// must have the same content.
+/// Opens a file with this content, and returns the reason why it was set aside. The content must stay
+/// unchanged.
 fn reason_for(content: &[u8]) -> Option<String> {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("state.db");

@@ -1,4 +1,4 @@
-//! The knowledge of the learner in the daemon is kept separately from that of epsilon-greedy.
+//! The knowledge of the learner in the daemon is kept separately from epsilon-greedy's.
 
 use super::*;
 
@@ -83,7 +83,7 @@ fn interrupted_full_save_loses_nothing() {
     let left = "SELECT count(*) FROM kept";
     let left: i64 = store.db.query_row(left, [], |row| row.get(0)).unwrap();
     assert_eq!(left, 0);
-    // What changes afterwards is no part of it.
+    // Later changes are not included.
     store.save_knowledge(&[known("default", &[6])]).unwrap();
     assert_eq!(read(&store, "default"), rows(&[2, 4, 5, 6]));
 }
@@ -129,7 +129,7 @@ fn older_file_gets_tables_and_keeps_paths() {
     assert_eq!(read(&store, "default"), rows(&[1]));
 }
 
-/// The saved knowledge of a learner that compares two algorithms and knows two paths.
+/// The saved knowledge of a learner with two algorithms and two paths.
 fn learned(policy: &str) -> Knowledge {
     use tcpilot_learner::{
         Lineage, Observation, Outcome, Settings, Thompson, lineage::Class, regression::Features,
@@ -271,7 +271,7 @@ fn unusable_knowledge_is_refused_without_change() {
         );
         assert!(error.contains(&why), "{error}");
     }
-    // The import also refuses a document that did not come through `parse`.
+    // The import also refuses a document not checked by `parse`.
     let mut bad = parse(&document(&|_| {})).unwrap();
     bad.learned[0].rows.pop();
     bad.learned[0].rows[0].1.push(0);

@@ -1,4 +1,4 @@
-//! Saving and loading lose nothing that was learned.
+//! Saving and loading lose no knowledge.
 
 mod damage;
 mod knowledge;
