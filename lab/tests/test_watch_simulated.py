@@ -128,11 +128,11 @@ def test_simulated_model_decides_beyond_the_recorded_rates() -> None:
 
     near, far = of(10), of(1000)
     forest = train.fit(train.table(near))
-    wide = train.wide(train.table(near), far)
-    assert wide.range == forest.range
-    one, beyond = train.as_json(forest), train.as_json(wide)
+    extrapolation = train.extrapolation(train.table(near), far)
+    assert extrapolation.range == forest.range
+    one, beyond = train.as_json(forest), train.as_json(extrapolation)
     liar = dict(one, classes=[{"name": c["name"], "group": "model"} for c in one["classes"]])
     for flows, is_beyond in ((near, False), (far, True)):
-        found = judge.by_finished(flows, liar if is_beyond else one, wide=beyond)
+        found = judge.by_finished(flows, liar if is_beyond else one, extrapolation=beyond)
         assert [o.group for o in found] == ["loss", "delay"]
         assert all((o.sure <= 0.5) == is_beyond for o in found)

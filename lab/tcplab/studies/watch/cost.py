@@ -223,12 +223,12 @@ def _run(plan: Plan, sender: str, router: str, far: str) -> dict[str, object]:
         try:
             server.stdout.readline()
             watcher.stdout.readline()  # it is attached
-            naps = Naps()
-            threading.Thread(target=naps.follow, args=(watcher.stdout,), daemon=True).start()
+            tracking = LightTracking()
+            threading.Thread(target=tracking.follow, args=(watcher.stdout,), daemon=True).start()
             with subprocess.Popen([*at_sender, flowgen, *words.split()], stdout=pipe) as client:
                 time.sleep(plan.warm_s)
                 before = program_costs(watcher.pid), _queued(router)
-                naps.forget()
+                tracking.forget()
                 client.communicate()
                 costs, packets = program_costs(watcher.pid), _queued(router)
                 assert client.returncode == 0
@@ -239,17 +239,17 @@ def _run(plan: Plan, sender: str, router: str, far: str) -> dict[str, object]:
             server.kill()
     for name, (runs, ns) in before[0].items():
         costs[name] = costs[name][0] - runs, costs[name][1] - ns
-    return report(costs, packets - before[1]) | {"naps": naps.share()}
+    return report(costs, packets - before[1]) | {"light_tracking": tracking.share()}
 
 
-class Naps:
-    """The share of the time in which flows nap, by the watch's lines.
+class LightTracking:
+    """The share of time in light tracking, from the lines of the watch.
 
     Somebody has to read them, or the watch waits.
     """
 
     def __init__(self) -> None:
-        self.seen = self.napping = 0
+        self.seen = self.light = 0
 
     def follow(self, lines: Iterable[str]) -> None:
         """Reads until there are no more."""
@@ -257,15 +257,15 @@ class Naps:
             if line.startswith("{"):
                 found = json.loads(line)
                 self.seen += "light_tracking" in found
-                self.napping += bool(found.get("light_tracking"))
+                self.light += bool(found.get("light_tracking"))
 
     def forget(self) -> None:
         """All lines so far."""
-        self.seen = self.napping = 0
+        self.seen = self.light = 0
 
     def share(self) -> float | None:
         """Of flows and seconds; None if no flow was seen."""
-        return round(self.napping / self.seen, 3) if self.seen else None
+        return round(self.light / self.seen, 3) if self.seen else None
 
 
 def _queued(netns: str) -> int:

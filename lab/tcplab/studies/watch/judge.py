@@ -109,11 +109,11 @@ def by_model(
     trace: Trace,
     model: Table,
     names: Sequence[str],
-    naps: bool = False,
-    wide: Table | None = None,
+    light_tracking: bool = False,
+    extrapolation: Table | None = None,
 ) -> Outcome:
     """Ours, as the kernel does it, round for round."""
-    verdicts = native.verdicts(trace.flow.rounds, model, naps, wide)
+    verdicts = native.verdicts(trace.flow.rounds, model, light_tracking, extrapolation)
     wanted = GROUPS.index(trace.group)
     last = verdicts[-1]
     name = names[last["name"]] if last["name"] < len(names) else None
@@ -154,13 +154,14 @@ def cross_validated(
 def by_finished(
     traces: Sequence[Trace],
     model: dict[str, Any],
-    naps: bool = False,
-    wide: dict[str, Any] | None = None,
+    light_tracking: bool = False,
+    extrapolation: dict[str, Any] | None = None,
 ) -> list[Outcome]:
-    """Flows on paths that the model's file was not made from; `wide`: for paths beyond those."""
+    """Flows on paths unknown to the model; `extrapolation` is for paths beyond its range."""
     names = [c["name"] for c in model["classes"]]
-    row, beyond = in_kernel(model), in_kernel(wide) if wide else None
-    return [by_model(t, row, names, naps, beyond) for t in traces]
+    row = in_kernel(model)
+    beyond = in_kernel(extrapolation) if extrapolation else None
+    return [by_model(t, row, names, light_tracking, beyond) for t in traces]
 
 
 def table(outcomes: Sequence[Outcome]) -> str:

@@ -35,27 +35,29 @@ class Models:
     """The shipped models as the kernel reads them."""
 
     one: Table
-    wide: Table
+    extrapolation: Table
     names: list[str]
 
     def verdicts(self, trace: Trace, is_native: bool) -> list[Any]:
         """All that the published figures have of a flow: of a watch that measures every round, of
-        one with naps, and for the native set of one that begins later."""
+        one in light tracking, and for the native set of one that begins later."""
         every = self._outcome(trace)
-        found: list[Any] = [_verdict(every), _verdict(self._outcome(trace, naps=True))]
+        found: list[Any] = [_verdict(every), _verdict(self._outcome(trace, light_tracking=True))]
         if is_native:
             later = traces.joined([trace], figures.AFTER)
             found += [_shares(every), *(_verdict(self._outcome(one)) for one in later)]
         return found
 
-    def _outcome(self, trace: Trace, naps: bool = False) -> judge.Outcome:
-        return judge.by_model(trace, self.one, self.names, naps, self.wide)
+    def _outcome(self, trace: Trace, light_tracking: bool = False) -> judge.Outcome:
+        return judge.by_model(trace, self.one, self.names, light_tracking, self.extrapolation)
 
     def last_change(self, trace: Trace) -> int:
         """The round in which group or name change for the last time."""
         found = [0]
-        for naps in (False, True):
-            verdicts = native.verdicts(trace.flow.rounds, self.one, naps, self.wide)
+        for light_tracking in (False, True):
+            verdicts = native.verdicts(
+                trace.flow.rounds, self.one, light_tracking, self.extrapolation
+            )
             said = verdicts["group"].astype(int) * 256 + verdicts["name"]
             found += [int(at) + 1 for at in np.flatnonzero(np.diff(said))[-1:]]
         return max(found)
@@ -63,9 +65,9 @@ class Models:
 
 def shipped() -> Models:
     """Those in bpf/watch."""
-    one, wide = (train.read(figures.MODELS / name) for name in figures.OF_PAGE)
+    one, extrapolation = (train.read(figures.MODELS / name) for name in figures.OF_PAGE)
     names = [entry["name"] for entry in one["classes"]]
-    return Models(train.in_kernel(one), train.in_kernel(wide), names)
+    return Models(train.in_kernel(one), train.in_kernel(extrapolation), names)
 
 
 def rounds(folder: Path, target: Path) -> None:

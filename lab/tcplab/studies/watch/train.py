@@ -191,7 +191,7 @@ def _share_of(label: str, labels: Iterable[str]) -> float:
     return float(group**GROUPS_ALIKE)
 
 
-def wide(rows: pd.DataFrame, simulated: Sequence[Trace]) -> Forest:
+def extrapolation(rows: pd.DataFrame, simulated: Sequence[Trace]) -> Forest:
     """The trees for paths beyond those of recordings: from these rows, and from simulated flows.
     Its range is that of the recordings, since beyond it these trees are asked."""
     forest = fit(together([rows, table(simulated)]))
