@@ -39,7 +39,7 @@ def queue_delay_ms(
 
 
 def rtt_ms(samples: pd.DataFrame) -> pd.Series[float]:
-    """Smoothed round-trip times; without the zeros of sockets before their first sample."""
+    """Smoothed round-trip times; without the zeros of sockets before their first measurement."""
     srtt = pd.to_numeric(samples["srtt_us"]).astype(float)
     return srtt[srtt > 0] / 1e3
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import log, log1p, sqrt
 
 LEAST = 20
-"""Pairs below which there is no interval."""
+"""Least pairs for an interval."""
 _ALPHA = 0.05
 _BEST_AT = 300.0
 Sums = dict[str, float]

@@ -15,7 +15,8 @@ python -m tcplab.studies.watch shrink              # the small tables
 python -m tcplab.studies.watch remake              # all three, and whether they are the same
 python -m tcplab.studies.watch figures             # the page of the whole recordings, on stdout
 
-The model for paths beyond those that were recorded, and its judgement of other simulated paths:
+The extrapolation model, for paths beyond the recorded ones, and its verdicts on other simulated
+paths:
 
 python -m tcplab.studies.watch train --extrapolation .cache/watch/watch-samples*.parquet
 python -m tcplab.studies.watch simulate --seed 9 --rates 1000 10000 far.parquet
@@ -271,7 +272,7 @@ def _train(rows: pd.DataFrame, options: argparse.Namespace) -> int:
 
 def _judge(found: list[traces.Trace], options: argparse.Namespace) -> int:
     found = traces.joined(found, options.after) if options.after else found
-    # Kept rounds are without P4air's intervals, and it counts acknowledgements, which QUIC hides.
+    # Kept rounds are without P4air's intervals, and it counts acknowledgements, hidden by QUIC.
     p4air = [judge.by_p4air(t) for t in found if len(t.flow.intervals) and not t.is_quic]
     if p4air:
         _say("P4air's rules", p4air)
