@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 BUILT = ROOT / "target" / "aarch64-unknown-linux-gnu" / "release"
 KERNELS = ["6.1-arm64", "6.12-arm64", "7.2-arm64"]
 LIMIT_S = 1800.0
-# Of bpf/cc: a file each.
+# The algorithms of bpf/cc, a file each.
 ALGORITHMS = len(list((ROOT / "bpf" / "cc").glob("*.bpf.c")))
 
 
@@ -50,7 +50,7 @@ def facts(request: pytest.FixtureRequest) -> dict[str, str]:
 
 
 def of(facts: dict[str, str], name: str) -> Any:
-    """A fact that is JSON."""
+    """A fact from JSON."""
     return json.loads(facts[name])
 
 

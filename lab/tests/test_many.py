@@ -227,7 +227,7 @@ def test_direct_path_refuses_settings_per_destination(tmp_path: Path) -> None:
 
 
 def rows() -> pd.DataFrame:
-    """Two connections to a near destination, of which one fails, and one to a far one."""
+    """Two connections to a near destination, one of them failing, and one to a far one."""
     base = {"end_s": 1.0, "bytes": 1_000_000, "fct_s": 1.0, "sent_packets": 800}
     return pd.DataFrame(
         [

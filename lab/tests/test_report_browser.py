@@ -64,7 +64,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def follow_a_trace(folder: Path, labels: dict[str, str]) -> None:
-    """Makes a pair's link one that offers twice as much as passed."""
+    """Makes a pair's link offer twice as much as passed."""
     file = folder / "cell.json"
     links = [{"trace": labels["trace"]}]
     cell = {**json.loads(file.read_text()), "labels": labels, "scenario": {"links": links}}
@@ -87,7 +87,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page that fails the test for any message of error, and for any request to a network."""
+    """A page; any error message, and any request to a network, fails the test."""
     opened = browser.new_page(viewport={"width": 1280, "height": 900})
     opened.set_default_timeout(PATIENCE_MS)
     wrong: list[str] = []

@@ -53,7 +53,7 @@ def test_invalid_recordings_are_refused(tmp_path: Path) -> None:
 
 
 def flow_of(algorithm: str, growth: int, path: str, seed: int) -> Trace:
-    """A flow that halves at 100 packets and grows by so many each round."""
+    """A flow that halves at 100 packets and grows by `growth` each round."""
     generator = np.random.default_rng(seed)
     rounds = np.zeros(200, dtype=records.ROUNDS)
     window = 10.0

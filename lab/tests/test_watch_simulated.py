@@ -1,4 +1,4 @@
-"""Flows that are simulated by their laws, for the model of `tcpilot watch`."""
+"""Flows simulated by their laws, for the model of `tcpilot watch`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_reno_halves_and_grows_one_packet_per_round() -> None:
 
 @pytest.mark.parametrize("before", [0.5, 0.98])
 def test_a_window_is_whole_wherever_the_delay_lies(before: float) -> None:
-    """Of the rounds, the least window in each quarter, over that with all delay behind."""
+    """The least window in each quarter of the rounds, over the one with all delay behind."""
 
     def lows(share: float, algorithm: str) -> list[float]:
         path = Bottleneck(20, 60, 0.6, 60, up_share=share)

@@ -19,12 +19,12 @@ MODELS = _ROOT / "bpf/watch"
 ROUNDS = DATA / "watch-rounds.parquet.xz"
 SAMPLES = DATA / "watch-samples.parquet.xz"
 OF_PAGE = ("model.json.gz", "wide_model.json.gz")
-"""The models that the page is of."""
+"""The models behind the page."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """Recordings kept apart that are judged together."""
+    """A set of recordings kept apart, judged together."""
 
     title: str
     campaigns: str
@@ -65,12 +65,12 @@ SETS = (
     Kept("behind a policer", "`watch-policer-test`, virtual time, 7.2", ("policer",)),
 )
 NATIVE, LIMITED = "native", "limited"
-"""Sets by name; LIMITED: flows that do not always have data."""
+"""Sets by name; LIMITED: application-limited flows."""
 ALL_SETS = (*dict.fromkeys(name for one in SETS for name in one.sets), LIMITED)
 AFTER = 60
-"""Rounds that a watch that begins later has missed."""
+"""Rounds missed by a watch that begins later."""
 SIMULATED = ((9, (1000.0, 10_000.0)), (10, (1.0, 1000.0)))
-"""Seeds and rates of simulated paths that nothing learned from."""
+"""Seeds and rates of simulated paths, kept out of all training."""
 SIMULATED_PATHS = 40
 
 
@@ -85,7 +85,7 @@ class Judges:
     def of(
         self, found: Sequence[Trace], light_tracking: bool = False, extrapolate: bool = True
     ) -> list[Any]:
-        """The verdicts on flows that always have data."""
+        """The verdicts on bulk flows."""
         one, other = self.models
         bulk = [t for t in found if t.kind == traces.BULK]
         return judge.by_finished(bulk, one, light_tracking, other if extrapolate else None)
@@ -103,7 +103,7 @@ def whole_name(name: str) -> str:
 
 
 def digest() -> str:
-    """Of the models and recordings behind the page."""
+    """A digest of the models and recordings behind the page."""
     parts = [train.text(train.read(MODELS / name)).encode() for name in OF_PAGE]
     return hashlib.sha256(b"".join([*parts, ROUNDS.read_bytes()])).hexdigest()[:16]
 

@@ -1,4 +1,4 @@
-"""The classifier of bpf/core/watch on this host: exactly the arithmetic that runs in the kernel."""
+"""The classifier of bpf/core/watch on this host: exactly the kernel's arithmetic."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def compiled(source: Path) -> ctypes.CDLL:
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """Compiled anew for each process."""
+    """Compiled for each process."""
     return compiled(_HERE / "replay.c")
 
 
@@ -119,5 +119,5 @@ def p4air(intervals: Table) -> npt.NDArray[np.uint8]:
 
 
 def sizes() -> list[int]:
-    """Of the structures, as the compiler lays them out."""
+    """Sizes of the structures, as compiled."""
     return [int(library().replay_size(what)) for what in range(5)]

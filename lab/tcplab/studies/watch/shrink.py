@@ -1,8 +1,8 @@
 """The small tables of docs/measured/data, from whole ones: `python -m tcplab.studies.watch shrink`.
 
-Rounds: a flow has the coarsest grain (packed.py) by which the shipped models judge it as they judge
-the whole flow.  Its last rounds are left out if its verdict does not change in them.  So the
-published figures stay the same.  Other models are judged with a little more noise.
+Rounds: a flow has the coarsest grain (packed.py) with the same verdict of the shipped models as the
+whole flow.  Its last rounds are left out if its verdict does not change in them.  So the published
+figures stay the same.  Other models are judged with a little more noise.
 
 Samples: a few rows of each flow.  A model of them has lower recall than the shipped one.
 """
@@ -25,9 +25,9 @@ from tcplab.studies.watch.traces import Trace
 ROWS = 3
 """Samples of a flow."""
 AFTER_CHANGE = 30
-"""Rounds that are kept after the last change of a verdict."""
+"""Rounds kept after the last change of a verdict."""
 LEAST = 100
-"""Rounds that are kept of any flow that has them."""
+"""Least rounds kept of a flow, if it has so many."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Models:
     names: list[str]
 
     def verdicts(self, trace: Trace, is_native: bool) -> list[Any]:
-        """All that the published figures have of a flow: of a watch that measures every round, of
-        one in light tracking, and for the native set of one that begins later."""
+        """A flow's part in the published figures: by a watch measuring every round, by one in light
+        tracking, and for the native set by one beginning later."""
         every = self._outcome(trace)
         found: list[Any] = [_verdict(every), _verdict(self._outcome(trace, light_tracking=True))]
         if is_native:
@@ -52,7 +52,7 @@ class Models:
         return judge.by_model(trace, self.one, self.names, light_tracking, self.extrapolation)
 
     def last_change(self, trace: Trace) -> int:
-        """The round in which group or name change for the last time."""
+        """The round of the last change of group or name."""
         found = [0]
         for light_tracking in (False, True):
             verdicts = native.verdicts(
@@ -78,7 +78,7 @@ def rounds(folder: Path, target: Path) -> None:
         campaigns = pd.read_parquet(file, columns=["flow", "campaign"]).groupby("flow").first()
         pairs = zip(kept.read_rounds(file), campaigns["campaign"], strict=True)
         packed_ones = [_small(trace, name, str(campaign), models) for trace, campaign in pairs]
-        found += sorted(packed_ones, key=lambda one: one.grain)  # like beside like is smaller
+        found += sorted(packed_ones, key=lambda one: one.grain)  # similar ones compress better
     kept.write_packed(found, target)
 
 
@@ -107,7 +107,7 @@ def _verdict(outcome: judge.Outcome) -> tuple[object, ...]:
 
 
 def _shares(outcome: judge.Outcome) -> list[bool]:
-    """Which least shares of the votes the verdict has."""
+    """Whether the verdict reaches each least share of the votes."""
     pairs = product(coverage.STEPS, (outcome.sure, outcome.name_sure))
     return [share >= least for least, share in pairs]
 
