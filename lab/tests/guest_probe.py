@@ -1,7 +1,7 @@
-"""Runs inside a machine and prints, as JSON, its kernel's abilities for the laboratory.
+"""Runs inside a machine and prints, as JSON, the features of its kernel.
 
-Loads a sockops program through bpf(2) itself, without a compiler or library: `python -m tcplab.vm
-matrix --kernels all -- python3 tests/guest_probe.py`.
+Loads a sockops program through bpf(2) itself, without a compiler or library:
+`python -m tcplab.vm matrix --kernels all -- python3 tests/guest_probe.py`.
 """
 
 from __future__ import annotations

@@ -62,8 +62,8 @@ _MOST_SEGMENTS = 45
 @cache
 def saturation_mbit(flowgen: str, segments: int = 1) -> float:
     """Goodput of one connection over an idle relay with 1 ms of delay and up to `segments` a
-    packet.  It does not use the host's default: its timer limits an algorithm with paced single
-    packets."""
+    packet.  It does not use the host's default algorithm: with paced single packets the
+    host's timer would limit it."""
     with tempfile.TemporaryDirectory() as folder:
         inner = "mount -t tmpfs tmpfs /run && ip link set lo up && cd " + shlex.quote(folder)
         words = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]

@@ -82,7 +82,7 @@ def programs(cell: Cell, settings: Settings, folder: Path) -> Programs:
 
 
 def fitted(cell: Cell) -> Cell:
-    """Unchanged: the machines' kernels have everything."""
+    """The cell unchanged: the machines' kernels have everything."""
     return cell
 
 

@@ -27,7 +27,7 @@ def is_wanted(cell: Cell) -> bool:
 
 
 def missing(cells: Sequence[Cell]) -> list[str]:
-    """A sentence for each missing program."""
+    """A sentence for each program neither installed nor obtainable."""
     if not any(is_wanted(cell) for cell in cells):
         return []
     _nginx()

@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 CONFIDENCE = 0.95
 ENOUGH = 6
-"""Least repetitions for which the range of all values covers the median with 95 %."""
+"""With so many repetitions the range of all values covers the median with 95 %."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Median:
 def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Median | None:
     """The median and the narrowest symmetric pair of order statistics around it.
 
-    With X(1) ≤ … ≤ X(n), [X(k), X(n+1−k)] covers with probability 1 − 2·P(B ≤ k−1), B ~ Binomial(n,
-    ½); k is the largest with at least `confidence`, else 1.  None for no values.  Conover,
-    Practical Nonparametric Statistics, section 3.2.
+    With X(1) ≤ … ≤ X(n), [X(k), X(n+1−k)] covers with probability 1 − 2·P(B ≤ k−1),
+    B ~ Binomial(n, ½); k is the largest with at least `confidence`, else 1.  None for no values.
+    Conover, Practical Nonparametric Statistics, section 3.2.
     """
     x = sorted(float(v) for v in values)
     n = len(x)

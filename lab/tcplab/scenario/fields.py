@@ -78,7 +78,7 @@ def checked(default: Any, check: Check) -> Any:
 
 
 def suggestion(wrong: str, names: Mapping[str, Any] | tuple[str, ...] | list[str]) -> str:
-    """The probable word, or all words."""
+    """The most similar word, or all words."""
     meant = nearest(wrong, names)
     return f"; did you mean {meant!r}?" if meant else "; there are: " + ", ".join(names)
 

@@ -10,9 +10,9 @@
 
 `set` names a key of a cell: `link.NAME.KEY`, `flow.NAME.KEY`, `change.NUMBER.KEY` from 0 on,
 `tuner.KEY`, `watch.KEY`, `sysctl.KEY`, or a list of them.  A table as a value has a label, and sets
-the keys it names.  `AXIS.LABEL.KEY` sets a key only in cells with this label of another axis: `{
-label = "loss", path.direct.flow.bulk.each_s = 2 }`.  `first` are values before those of the other
-axis, exempt from symmetry.
+the keys it names.  `AXIS.LABEL.KEY` sets a key only in cells with this label of another axis:
+`{ label = "loss", path.direct.flow.bulk.each_s = 2 }`.
+`first` are values before those of the other axis, exempt from symmetry.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ RECIPES = {
 
 
 def make(recipe: Recipe) -> list[int]:
-    """The milliseconds of packets allowed to pass."""
+    """The milliseconds at which a packet may pass."""
     generator = random.Random(recipe.seed)
     step_s = 0.02
     keep = 0.5 ** (step_s / recipe.memory_s)

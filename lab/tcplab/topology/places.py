@@ -8,9 +8,10 @@ The sender's part of a round trip is a netem on r1's way to left, or a relay the
 
 Link i has the networks 10.(i+1).1/24 (left), 10.(i+1).2/24 and 10.(i+1).3/24 (between the routers),
 10.(i+1).4/24 (left, if a relay delays its answers) and, one for each round-trip time,
-10.(i+1).(10+k)/24 (right); of IPv6 likewise fd00:(i+1):N::/64.  Impairments are in the middle,
-never on the end hosts: netem on a sender would break its back-pressure.  Both ends send one segment
-per packet (on veth this is the meaning of "offloads off").
+10.(i+1).(10+k)/24 (right); of IPv6 likewise fd00:(i+1):N::/64.
+Impairments are in the middle, never on the end hosts: netem on a sender would break its
+back-pressure.  Both ends send one segment per packet (on veth this is the meaning of "offloads
+off").
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def shaper(link: Link) -> str:
     limit = max(queue_bytes(link), 10 * burst(link))
     line = f"tbf rate {bits(link)} burst {burst(link)} limit {limit}"
     # A shaper takes apart packets longer than its bucket. A segment of 64 KB may fit into a
-    # millisecond's worth, so a second bucket has room for one packet, and an unreachable rate.
+    # millisecond's worth, so a second bucket has room for one packet, and too high a rate to limit.
     return f"{line} peakrate {_NEVER_LIMITS} mtu {_ONE_PACKET_BYTES}" if link.sender_gso else line
 
 

@@ -63,8 +63,7 @@ def plan(cell: Cell, seed: int) -> dict[str, Any]:
 
 
 def _receivers_cc(cell: Cell) -> str | None:
-    """One of the flows' algorithms with a need for ECN, if any: a cell with ECN then provides
-    it."""
+    """An algorithm of the flows with a need for ECN, if any: its receiver negotiates ECN too."""
     if cell.ecn == "0":
         return None
     return next((f.cc for f in cell.present() if f.cc in NEED_ECN), None)

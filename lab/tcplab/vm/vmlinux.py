@@ -1,9 +1,9 @@
 """Takes the uncompressed kernel out of a distribution's vmlinuz.
 
 x86: QEMU starts an ELF kernel through its PVH entry point, without the decompressor: under
-emulation that stage alone costs seconds.  Layout: Documentation/arch/x86/boot.rst.  arm64: QEMU
-starts an Image (Documentation/arch/arm64/booting.rst).  Newer kernels of Debian's have it inside a
-self-unpacking EFI program (drivers/firmware/efi/libstub/zboot-header.S).
+emulation that stage alone costs seconds.  Layout: Documentation/arch/x86/boot.rst.
+arm64: QEMU starts an Image (Documentation/arch/arm64/booting.rst).  Newer kernels of Debian's have
+it inside a self-unpacking EFI program (drivers/firmware/efi/libstub/zboot-header.S).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def image_of(vmlinuz: bytes, debian_arch: str) -> bytes:
 
 
 def arm64_image(vmlinuz: bytes) -> bytes:
-    """The Image in `vmlinuz`, or `vmlinuz` itself."""
+    """The Image: `vmlinuz` itself, or its content."""
     if vmlinuz[_ZBOOT_MAGIC_OFFSET : _ZBOOT_MAGIC_OFFSET + 4] == _ZBOOT_MAGIC:
         offset, length = struct.unpack_from("<II", vmlinuz, _ZBOOT_MAGIC_OFFSET + 4)
         vmlinuz = _decompress(vmlinuz[offset : offset + length])
@@ -59,7 +59,7 @@ def extract(image: bytes) -> bytes:
     offset, length = struct.unpack_from("<II", image, _PAYLOAD_OFFSET)
     # Zero sectors means four, for boot loaders older than the field.
     start = ((image[_SETUP_SECTORS_OFFSET] or 4) + 1) * _SECTOR_BYTES + offset
-    # The payload ends with its uncompressed size, four bytes unexpected by all formats.
+    # The payload ends with its uncompressed size, four bytes beyond the format's end.
     vmlinux = _decompress(image[start : start + length - 4])
     if not is_elf(vmlinux):
         raise SetupError("this vmlinuz holds no ELF kernel; fetch the kernel again")

@@ -186,8 +186,8 @@ def is_fit(cell: dict[str, Any]) -> bool:
 
 
 def joined(found: Iterable[Trace], after: int) -> list[Trace]:
-    """The same flows, as if the watch had begun so many rounds later, without too short ones.  It
-    knows the link, and of the path no round trip from before."""
+    """The same flows, as if the watch had begun so many rounds later, without too short ones.
+    The watch then knows the link, but no earlier round trip of the path."""
     return [_joined(t, after) for t in found if len(t.flow.rounds) >= after + LEAST_ROUNDS]
 
 

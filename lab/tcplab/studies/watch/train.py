@@ -191,8 +191,8 @@ def _share_of(label: str, labels: Iterable[str]) -> float:
 
 
 def extrapolation(rows: pd.DataFrame, simulated: Sequence[Trace]) -> Forest:
-    """The trees for paths beyond the recorded ones: from these rows, and from simulated flows. The
-    range is the recordings' one, since these trees are asked beyond it."""
+    """The trees for paths beyond the recorded ones: from these rows, and from simulated flows.  The
+    range is the one of the recordings, since these trees are asked beyond it."""
     forest = fit(together([rows, table(simulated)]))
     return replace(forest, range=path_of(rows))
 

@@ -1,7 +1,7 @@
 """The whole recordings, from this repository's history: `python -m tcplab.studies.watch whole`.
 
-The tree has small tables of them (shrink.py).  `remake` makes the shipped model of recordings and
-the small tables from the whole ones, byte for byte.
+The tree has small tables of them (shrink.py).  `remake` makes the shipped model of recordings from
+the whole ones, byte for byte, and the small tables.
 """
 
 from __future__ import annotations
