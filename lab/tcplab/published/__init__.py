@@ -46,7 +46,7 @@ class Published:
     campaign: str
     form: str
     where: dict[str, list[Any]]
-    """The values of ours covered by the publication, by axis; axes missing in ours do not matter."""
+    """Our values covered by the publication, by axis; axes missing in ours do not matter."""
     symmetric: bool
     """Whether the two axes may be swapped."""
     figures: list[Figure]
