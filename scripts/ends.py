@@ -114,7 +114,7 @@ def flows(lines: str) -> dict[str, dict]:
 
 
 def cell(binaries: Path, of: tuple[int, int, float, list[str]], seconds: int) -> Iterator[dict]:
-    """What each view says of each flow."""
+    """Each view's verdict on each flow."""
     *shape, algorithms = of
     tcpilot, flowgen = str(binaries / "tcpilot"), str(binaries / "flowgen")
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as all_of:

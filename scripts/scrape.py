@@ -160,7 +160,7 @@ NO_ANSWER = {
 
 
 def judge(prometheus: Prometheus, options: argparse.Namespace, metrics: str) -> list[str]:
-    """What is wrong."""
+    """The failures."""
     window = f"[{int(options.seconds) + 60}s]"
     took_s = {
         share: prometheus.number(f"quantile_over_time({share}, scrape_duration_seconds{window})")

@@ -34,7 +34,7 @@ def bpf(command: int, attributes: bytes) -> int:
 
 
 def attach_sockops(cgroup: Path) -> str:
-    """Attaches the program and returns what bpftool sees attached."""
+    """Attaches the program and returns the attached programs according to bpftool."""
     code = ctypes.create_string_buffer(_PROGRAM, len(_PROGRAM))
     licence = ctypes.create_string_buffer(b"GPL")
     load = struct.pack(

@@ -26,7 +26,7 @@ ALGORITHMS = len(list((ROOT / "bpf" / "cc").glob("*.bpf.c")))
 
 @cache
 def seen(kernel: str) -> dict[str, str]:
-    """What the guest's script printed, by name."""
+    """The output of the guest's script, by name."""
     machine = Machine(
         kernel,
         root=roots.fetch("trixie-arm64"),

@@ -65,7 +65,7 @@ def bundles() -> Iterator[Path]:
 
 @cache
 def seen(release: str, bundles: Path) -> dict[str, str]:
-    """What the guest's script printed, by name."""
+    """The output of the guest's script, by name."""
     machine = Machine(
         RELEASES[release],
         root=roots.fetch(release),

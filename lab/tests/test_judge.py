@@ -1,4 +1,4 @@
-"""What the judge says of campaigns with known answers."""
+"""Verdicts on campaigns with known answers."""
 
 from __future__ import annotations
 

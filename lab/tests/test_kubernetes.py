@@ -1,4 +1,4 @@
-"""The manifests: against the schemas of Kubernetes, and against what tcpilot needs."""
+"""The manifests: against the schemas of Kubernetes, and against tcpilot's needs."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def test_trace_links_are_plotted_without_a_click(page: Page, pages: dict[str, st
     page.goto(pages["cellular"])
     figure = page.locator("#time-figures .plot")
     expect(figure).to_have_count(1)
-    # Goodput and round trip of two variants, and what the link offered.
+    # Goodput and round trip of two variants, and the link's offer.
     expect(figure.locator(".scatterlayer path.js-line")).to_have_count(5)
     for text in ("Smoothed RTT, ms", "cubic", "bbr", "trace lte-walk"):
         expect(figure.get_by_text(text, exact=True).first).to_be_visible()

@@ -1,4 +1,4 @@
-"""Scenario files: what is read, and what is refused with file and line."""
+"""Scenario files: accepted values, and refusals with file and line."""
 
 from __future__ import annotations
 

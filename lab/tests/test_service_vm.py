@@ -63,7 +63,7 @@ def ended(release: str, newer: Path) -> Result | VmError:
 
 
 def seen(release: str, newer: Path) -> dict[str, str]:
-    """What it printed, by name."""
+    """Its output, by name."""
     result = ended(release, newer)
     if isinstance(result, VmError):
         raise result

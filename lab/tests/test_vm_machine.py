@@ -1,4 +1,4 @@
-"""What is written for the guest, and QEMU's command line; nothing boots here."""
+"""The guest's files, and QEMU's command line; nothing boots here."""
 
 from __future__ import annotations
 

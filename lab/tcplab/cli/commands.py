@@ -184,7 +184,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _runner(options: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[Any, list[str]]:
-    """What runs batches of jobs; or why there is no cluster to do it."""
+    """The runner of batches of jobs; or the reason for a missing cluster."""
     from tcplab.run import cluster, local
 
     if not options.scheduler:

@@ -22,7 +22,7 @@ _TEMPORARY = ("client_body", "fastcgi", "proxy", "scgi", "uwsgi")
 
 
 def is_wanted(cell: Cell) -> bool:
-    """Whether a flow of it downloads."""
+    """Whether one of its flows downloads."""
     return any(flow.is_web for flow in cell.present())
 
 

@@ -111,7 +111,7 @@ def _cost_of(acks: dict[str, dict[str, int]]) -> Values:
 
 
 def _processor_of(spent_s: dict[str, float] | None, flows: pd.DataFrame) -> Values:
-    """The processors' time over what arrived, if it was measured."""
+    """The processors' time over the arrived data, if measured."""
     gbit = float(flows["bytes"].sum()) * 8e-9
     if not spent_s or not gbit:
         return {}

@@ -1,7 +1,7 @@
 """Goodput, utilisation, retransmissions, convergence: figures over a run's connections.
 
-All functions take the tables of `tcplab.results.read`; connections marked `warmup` must have
-been removed before.  None stands for what the tables cannot tell.
+All functions take the tables of `tcplab.results.read`; connections marked `warmup` must have been
+removed before.  None stands for values unknown from the tables.
 """
 
 from __future__ import annotations

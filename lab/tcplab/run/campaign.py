@@ -152,7 +152,7 @@ def run(
 
 
 def _held(jobs: Sequence[Job], settings: Settings) -> AbstractContextManager[None]:
-    """What cells of this host share; a machine has its own."""
+    """Resources shared by this host's cells; a machine has its own."""
     if settings.engine == "vm":
         return contextlib.nullcontext()
     cells = [here.fitted(cell_from_json(job.cell)) for job in jobs]

@@ -26,7 +26,7 @@ _CONNECT_S = 20
 
 @contextmanager
 def connected(address: str, workers: int) -> Iterator[Callable[[list[list[Job]]], Iterator[Done]]]:
-    """What runs batches on the cluster at `address`, or on a local one of `workers` processes.
+    """The runner of batches on the cluster at `address`, or on a local one of `workers` processes.
 
     Raises EngineError without dask, or if there is no scheduler.
     """

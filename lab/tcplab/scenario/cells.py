@@ -192,7 +192,7 @@ _ROUTED_ONLY = (
 
 
 def _gso(_: Cell, link: Link) -> str | None:
-    """What is before the bottleneck would drop a whole segment at once."""
+    """A policer before the bottleneck would drop a whole segment at once."""
     if not link.sender_gso or link.path == "direct" or link.trace:
         return None
     if link.police_mbit:

@@ -101,7 +101,7 @@ def read(
 ) -> T:
     """An instance of the dataclass `cls` from a table; wrong keys get their defaults.
 
-    `beside` are keys for other readers of the same table.
+    `beside`: keys for other readers of the same table.
     """
     if not isinstance(raw, dict):
         problems.append(Problem(place, f"{place[0]}: a table is expected"))

@@ -313,7 +313,7 @@ class Capture:
 
 @dataclass(frozen=True)
 class Measure:
-    """What is measured besides."""
+    """Further measures."""
 
     acks: bool = flag()
     """The kernel's time on acknowledgements, by congestion control: acks.json of the cell."""

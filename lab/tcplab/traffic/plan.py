@@ -37,7 +37,7 @@ def plan(cell: Cell, seed: int) -> dict[str, Any]:
         "quic_paths": _quic_paths(cell, "up"),
         "cc": _receivers_cc(cell),
     }
-    # Data also comes down; what is served there has one path.
+    # Data also comes down; downloads have one path.
     back = {
         **serve,
         "netns": f"{NETNS}/left",

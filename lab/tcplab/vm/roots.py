@@ -75,7 +75,7 @@ def fetch(name: str) -> Path:
 
 
 def missing(name: str) -> list[str]:
-    """What keeps this host from building the root; nothing if it is there."""
+    """The obstacle to building the root on this host; nothing if the root exists."""
     if _is_whole(cache_dir() / "roots" / name, _RECIPES[name]):
         return []
     found = [] if shutil.which("debootstrap") else [_NO_DEBOOTSTRAP]

@@ -28,7 +28,7 @@ _ABOVE, _AT = 1.1, 1.03
 
 @dataclass(frozen=True)
 class State:
-    """What a law may look at: windows in packets, times in seconds."""
+    """The inputs of a law: windows in packets, times in seconds."""
 
     window: float
     rtt: float
@@ -129,7 +129,7 @@ one; for illinois and veno it is the one at a full queue."""
 
 @dataclass(frozen=True)
 class Found:
-    """One connection: what was measured, and the law's."""
+    """One connection: measured values, and the law's."""
 
     cc: str
     condition: str

@@ -116,7 +116,7 @@ def _short(pair: Pair) -> str:
 
 
 def table(found: Sequence[Pair]) -> str:
-    """Every pair; an asterisk marks what is outside of its bound, and not by chance."""
+    """Every pair; an asterisk marks significant values outside their bound."""
     head = ["algorithm", "condition", "runs", "goodput, Mbit/s", "window, packets", "RTT, ms"]
     rows = [[*head, "sent again"]]
     for pair in found:

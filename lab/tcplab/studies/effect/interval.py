@@ -43,7 +43,7 @@ def merged(all_sums: Iterable[Sums]) -> Sums:
 
 
 def moments(sums: Sums) -> tuple[float, float]:
-    """Mean and standard deviation of a pair, less what the covariate explains."""
+    """Mean and standard deviation of a pair, less the covariate's part."""
     n, square, x, xx = sums["count"], sums["square"], sums["covariate"], sums["covariate_square"]
     slope = 0.0
     if n >= LEAST and xx > 0:

@@ -70,7 +70,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Run:
-    """What one cell showed."""
+    """The figures of one cell."""
 
     labels: Mapping[str, Any]
     repetition: int

@@ -196,7 +196,7 @@ def _row(name: str, group: str, mine: Sequence[Outcome]) -> str:
 
 @dataclass(frozen=True)
 class Figures:
-    """What many verdicts come to."""
+    """Figures over many verdicts."""
 
     flows: int
     recall: float

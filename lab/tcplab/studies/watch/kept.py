@@ -50,7 +50,7 @@ def write(table: pd.DataFrame, path: Path, words: Sequence[str]) -> None:
 
 
 def read(path: Path) -> pd.DataFrame:
-    """What `write` wrote."""
+    """The inverse of `write`."""
     raw = path.read_bytes()
     return pd.read_parquet(io.BytesIO(lzma.decompress(raw) if path.suffix == ".xz" else raw))
 

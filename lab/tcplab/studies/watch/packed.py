@@ -1,8 +1,9 @@
 """Rounds of a flow as small numbers, for docs/measured/data/watch-rounds.parquet.
 
-`pack` stores what a rule or a tree reads of a round.  Each number is relative to another number of
-the round, or to its own value a round before.  Many differences are 0, and the file's compression
-stores a round in four bytes.  `shrink` calls `pack`, and `kept.read_rounds` calls `unpack`.
+`pack` stores the numbers of a round for rules and trees.  Each number is relative to another number
+of the round, or to its own value a round before.  Many differences are 0, and the file's
+compression stores a round in four bytes.  `shrink` calls `pack`, and `kept.read_rounds` calls
+`unpack`.
 """
 
 from __future__ import annotations

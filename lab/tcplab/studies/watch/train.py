@@ -268,7 +268,7 @@ def write(model: dict[str, Any], path: Path) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """What `write` wrote."""
+    """The inverse of `write`."""
     raw = path.read_bytes()
     model = json.loads(gzip.decompress(raw) if path.suffix == ".gz" else raw)
     return _rows(model) if "columns" in model else dict(model)

@@ -23,7 +23,7 @@ FOLDER = Path(__file__).parents[4] / ".cache" / "watch"
 
 
 class MissingError(Exception):
-    """A file is not in this clone's history, or is not what it was."""
+    """A file is not in this clone's history, or has changed."""
 
 
 def restore(folder: Path = FOLDER) -> list[Path]:
