@@ -1,4 +1,4 @@
-"""`tcplab table`: the figures as text, and what it says where there are none."""
+"""`tcplab table`: the figures as text, and its message without any."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def test_the_last_change_is_of_group_or_name() -> None:
 
 @pytest.fixture
 def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository that had a file."""
+    """A repository with a file in its history."""
     command = ["git", "-C", str(tmp_path)]
     subprocess.run([*command, "init", "-q"], check=True)
     add = [*command, "hash-object", "-w", "--stdin"]

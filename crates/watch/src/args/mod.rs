@@ -126,8 +126,8 @@ pub struct WatchArgs {
     /// Another model, as `python -m tcplab.studies.watch train` writes it
     #[arg(long, value_name = "FILE")]
     pub model: Option<PathBuf>,
-    /// Another extrapolation model, for paths beyond the range of --model, as the same command writes it with --wide;
-    /// with --model alone there is none
+    /// Another extrapolation model, for paths beyond the range of --model, as the same command writes it with
+    /// --extrapolation; with --model alone there is none
     #[arg(long, value_name = "FILE", alias = "wide-model")]
     pub extrapolation_model: Option<PathBuf>,
     /// Another model for QUIC, as the same command writes it with --quic
