@@ -29,7 +29,7 @@
 #define TCP_ECN_ANY (TCP_ECN_OK | TCP_ECN_ACCURATE)
 #define RTAX_CC_ALGO 16 /* linux/rtnetlink.h; metrics are counted from 1 */
 #define DST_METRICS_FLAGS 3UL
-#define DST_METRICS_REFCOUNTED 2UL /* the route has metrics of its own */
+#define DST_METRICS_READ_ONLY 1UL
 /* enum tcp_ca_state, linux/tcp.h */
 #define TCP_CA_Open 0
 #define TCP_CA_Disorder 1

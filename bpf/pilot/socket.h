@@ -85,7 +85,12 @@ TP_INLINE int tp_cc_is(const struct tcp_sock *tp, const char name[TP_CC_NAME_MAX
 }
 
 /* A congctl on the route is the administrator's, locked or not; the socket has
- * had its route since before it was established. */
+ * had its route since before it was established.
+ *
+ * The low bits of _metrics show who has the metrics: all routes without any (read-only), the
+ * routes of one entry of the table (read-only and counted), or this route alone (neither).  The
+ * last is a copy, made when something changes them: the MTU of an exception, or a transformation
+ * by xfrm. */
 TP_INLINE int tp_route_has_cc(const struct tcp_sock *tp)
 {
 	const struct dst_entry *dst;
@@ -96,8 +101,8 @@ TP_INLINE int tp_route_has_cc(const struct tcp_sock *tp)
 	if (!dst)
 		return 0;
 	metrics = dst->_metrics;
-	if (!(metrics & DST_METRICS_REFCOUNTED))
-		return 0; /* the defaults that all routes without metrics share */
+	if ((metrics & DST_METRICS_FLAGS) == DST_METRICS_READ_ONLY)
+		return 0; /* the usual case, without a look into memory: all of these are 0 */
 	metrics &= ~DST_METRICS_FLAGS;
 	bpf_probe_read_kernel(&cc_key, sizeof(cc_key), (const __u32 *)metrics + RTAX_CC_ALGO - 1);
 	return cc_key != 0;

@@ -9,6 +9,7 @@
 
 mod access;
 mod alone;
+mod alone_route;
 mod answers;
 mod bursts;
 mod choosing;
