@@ -108,6 +108,43 @@ TP_INLINE int tp_route_has_cc(const struct tcp_sock *tp)
 	return cc_key != 0;
 }
 
+/* The route leads to an address of this host.  The kernel gives such a route the loopback device,
+ * or the VRF that has the address. */
+TP_INLINE int tp_route_is_local(const struct tcp_sock *tp)
+{
+	const struct dst_entry *dst = tp_sock_of(tp)->sk_dst_cache;
+	const struct net_device *dev;
+
+	if (!dst)
+		return 0;
+	dev = dst->dev;
+	if (!dev)
+		return 0;
+	if (dev->flags & IFF_LOOPBACK)
+		return 1;
+	return !!(BPF_CORE_READ_BITFIELD(dev, priv_flags) &
+		  bpf_core_enum_value(enum netdev_priv_flags, IFF_L3MDEV_MASTER));
+}
+
+/* The device by which the last packet of the handshake came; 0: it is not known. */
+TP_INLINE int tp_came_by(const struct tcp_sock *tp)
+{
+	return tp_sock_of(tp)->sk_rx_dst_ifindex;
+}
+
+/* Both ends of an established connection are on this host.  Packets that come by the loopback
+ * device show it, whatever the addresses: the host talks to an address of its own, or a firewall
+ * hands the packets to a proxy, and the connection's route may lead elsewhere.  The route shows it
+ * in a VRF, by which all packets come, and whose sockets are bound. */
+TP_INLINE int tp_stays_on_host(const struct tcp_sock *tp)
+{
+	int came_by = tp_came_by(tp);
+
+	if (came_by == LOOPBACK_IFINDEX)
+		return 1;
+	return tp_common_of(tp)->skc_bound_dev_if && tp_route_is_local(tp);
+}
+
 /* The route leaves by a wireless interface. */
 TP_INLINE int tp_is_wireless(const struct tcp_sock *tp)
 {

@@ -20,7 +20,7 @@ struct visit {
 	hands_t *hands; /* 0: the connection cannot be changed, only listed */
 	struct bpf_sock *sk;
 	const struct tcp_sock *tp;
-	const struct tp_policy_config *policy; /* 0: it is on loopback, not ours */
+	const struct tp_policy_config *policy; /* 0: it stays on this host, not ours */
 	struct tp_path_key *key;	       /* 0: no tuning asks for it here */
 	struct tp_path *path;		       /* 0: it has no path */
 	__u64 netns_cookie;		       /* of locate() */
@@ -46,7 +46,9 @@ static __always_inline void identify_at(struct visit *v, const __u32 remote[4], 
 {
 	__u8 p;
 
-	if (!cfg.manage_loopback && tp_is_loopback(remote))
+	if (!cfg.manage_loopback &&
+	    (tp_is_loopback(remote) || tp_stays_on_host(v->tp) ||
+	     tp_route_is_local(v->tp))) /* at a SYN only the route is known */
 		return;
 	p = cfg.rules ? find_policy(v->tp, remote) : 0;
 	v->policy = &config()->policy[p];

@@ -9,6 +9,7 @@
 
 mod access;
 mod alone;
+mod alone_local;
 mod alone_route;
 mod answers;
 mod bursts;
