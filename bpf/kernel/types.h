@@ -62,6 +62,7 @@ struct ns_common {
 
 struct netns_ipv4 {
 	int sysctl_tcp_rmem[3];
+	const struct tcp_congestion_ops *tcp_congestion_control; /* the default */
 };
 
 struct net {
@@ -150,6 +151,7 @@ struct sock {
 	unsigned long sk_max_pacing_rate;
 	__u32 sk_pacing_status;
 	__u8 sk_pacing_shift;
+	__u8 sk_kern_sock : 1; /* the kernel made it, or the socket that listened for it */
 };
 
 struct inode {

@@ -152,8 +152,8 @@ static __always_inline __u8 take_up(struct visit *v, struct tp_node_key *place)
 	    .probability = TP_CERTAIN,
 	    .arm = v->in_force.arm,
 	    .level = TP_LEVEL_NONE,
-	    .flags =
-		v->flags | (cfg.dry_run ? TP_CONN_DRY_RUN : 0) | (v->again ? TP_CONN_STEERED : 0),
+	    .flags = v->flags | (cfg.dry_run ? TP_CONN_DRY_RUN : 0) |
+		     (v->again || v->synced ? TP_CONN_STEERED : 0),
 	    .policy = place->policy,
 	};
 

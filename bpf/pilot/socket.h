@@ -155,10 +155,30 @@ TP_INLINE int tp_is_wireless(const struct tcp_sock *tp)
 	return dst && dst->dev && dst->dev->ieee80211_ptr;
 }
 
-/* TCP_CONGESTION was set on this socket: by its application, or by us. */
+/* TCP_CONGESTION was set on this socket: by its application, by us, or by MPTCP. */
 TP_INLINE int tp_cc_was_set(const struct tcp_sock *tp)
 {
 	return BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_setsockopt);
+}
+
+/* A socket of MPTCP: a subflow, or a connection that a listener of MPTCP took without it.  The
+ * latter is a plain one, but the kernel made its listener. */
+TP_INLINE int tp_is_of_mptcp(const struct tcp_sock *tp)
+{
+	if (bpf_core_field_exists(struct tcp_sock, is_mptcp) && tp->is_mptcp)
+		return 1;
+	return BPF_CORE_READ_BITFIELD(tp_sock_of(tp), sk_kern_sock);
+}
+
+/* The algorithm in force is nobody's choice although it was set.
+ *
+ * If an application sets any option of an MPTCP socket, such as SO_KEEPALIVE, the kernel sets all
+ * options on the subflows, and TCP_CONGESTION among them: to the default, unless the application
+ * has set that as well. */
+TP_INLINE int tp_is_default_of_mptcp(const struct tcp_sock *tp)
+{
+	return tp_is_of_mptcp(tp) && tp->inet_conn.icsk_ca_ops ==
+					 tp_common_of(tp)->skc_net.net->ipv4.tcp_congestion_control;
 }
 
 /*

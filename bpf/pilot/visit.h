@@ -26,8 +26,9 @@ struct visit {
 	__u64 netns_cookie;		       /* of locate() */
 	__u32 slot;			       /* the path's number in the table */
 	struct known in_force;
-	__u8 flags; /* enum tp_conn_flags */
-	__u8 again; /* its algorithm is our choice for the socket's connection before */
+	__u8 flags;  /* enum tp_conn_flags */
+	__u8 again;  /* its algorithm is our choice for the socket's connection before */
+	__u8 synced; /* MPTCP has set its algorithm, to the default */
 };
 
 /* Begins a visit of a callback's socket; tp is 0 if there is none, or nothing is configured. */
@@ -74,12 +75,15 @@ static __always_inline void find(struct visit *v)
 
 /* A reason to leave a connection alone, or TP_WHY_UNSEEN.  Only for one whose
  * algorithm the pilot has not changed; in_force is known. */
-static __always_inline __u8 hands_off(const struct visit *v)
+static __always_inline __u8 hands_off(struct visit *v)
 {
 	if (v->policy->leave_alone)
 		return TP_WHY_EXCLUDED;
-	if (tp_cc_was_set(v->tp))
-		return TP_WHY_APPLICATION;
+	if (tp_cc_was_set(v->tp)) {
+		if (!tp_is_default_of_mptcp(v->tp))
+			return TP_WHY_APPLICATION;
+		v->synced = 1;
+	}
 	if (tp_route_has_cc(v->tp))
 		return TP_WHY_ROUTE;
 	if (!v->in_force.is_default)

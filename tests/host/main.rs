@@ -10,6 +10,7 @@
 mod access;
 mod alone;
 mod alone_local;
+mod alone_mptcp;
 mod alone_route;
 mod answers;
 mod bursts;
