@@ -1,10 +1,58 @@
-//! Connections that are left alone, if it takes a VRF to show it.
+//! Connections that are left alone, if it takes a VRF or IPsec to show it.
 
-use tcpilot_tests::{Actor, FAR, Lab, NEAR, Place, Sink};
+use tcpilot_tests::{Actor, FAR, Lab, NEAR, Netns, Place, Sink, sh};
 
 use crate::config;
 
 const SINK: u16 = 5300;
+const FAR_IPV6: &str = "fd77::2";
+const NEAR_IPV6: &str = "fd77::1";
+const KEY: &str = "0x000102030405060708090a0b0c0d0e0f10111213";
+
+/// All TCP between two addresses is encrypted, in both directions.
+fn encrypt(netns: &Netns, own: &str, peer: &str) {
+    for (from, to, direction) in [(own, peer, "out"), (peer, own, "in")] {
+        netns.ip(&format!(
+            "xfrm state add src {from} dst {to} proto esp spi 1 mode transport \
+             aead rfc4106(gcm(aes)) {KEY} 128"
+        ));
+        netns.ip(&format!(
+            "xfrm policy add src {from} dst {to} proto 6 dir {direction} \
+             tmpl src {from} dst {to} proto esp mode transport"
+        ));
+    }
+}
+
+#[test]
+fn the_routes_choice_with_ipsec() {
+    let lab = Lab::new();
+    let (near, far) = (&lab.net.near, &lab.net.far);
+    let _sink = Sink::new(far, SINK);
+    for (own, peer) in [(NEAR, FAR), (NEAR_IPV6, FAR_IPV6)] {
+        encrypt(near, own, peer);
+        encrypt(far, peer, own);
+    }
+    let pilot = lab.pilot(&config(r#"["bbr"]"#));
+    let addresses = [format!("{FAR}:{SINK}"), format!("[{FAR_IPV6}]:{SINK}")];
+    let algorithms = || {
+        addresses.each_ref().map(|to| {
+            let mut application = lab.actor();
+            application.tell(&format!("connect {to}"));
+            application.tell("cc")
+        })
+    };
+    assert_eq!(algorithms(), ["bbr", "bbr"]);
+    for choice in ["reno", "cubic"] {
+        near.ip(&format!("route replace {FAR}/32 dev eth0 congctl {choice}"));
+        near.ip(&format!(
+            "route replace {FAR_IPV6}/128 dev eth0 congctl {choice}"
+        ));
+        assert_eq!(algorithms(), [choice, choice]);
+    }
+    assert_eq!(pilot.opened("route"), 4);
+    let states = sh(&format!("ip -n {} -s xfrm state", near.name()));
+    assert!(!states.contains(" 0(bytes)"), "not encrypted: {states}");
+}
 
 #[test]
 fn own_addresses_in_a_vrf() {
