@@ -31,6 +31,7 @@
 struct sk_buff {
 	struct sk_buff *next; /* in a list */
 	struct net_device *dev;
+	int skb_iif; /* the device that it came by */
 	unsigned int len;
 	unsigned char *head;
 	unsigned char *data;
@@ -39,6 +40,11 @@ struct sk_buff {
 	__u16 network_header;
 	__u16 protocol; /* network byte order */
 	char cb[48];	/* of the packet's present owner: in a qdisc qdisc_skb_cb */
+};
+
+/* Of an event of sockops: what a program gets for its context. */
+struct bpf_sock_ops_kern {
+	struct sk_buff *skb; /* 0: the event has no packet */
 };
 
 /* __dev_queue_xmit writes the length on the wire into cb. */

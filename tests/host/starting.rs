@@ -125,3 +125,21 @@ fn missing_cgroup_is_a_usage_error() {
     };
     assert!(line.contains(lab.cgroup.path().to_str().unwrap()), "{line}");
 }
+
+/// The programs in the kernel use the host's clock, and a daemon whose own is behind must not seem silent to them.
+#[test]
+fn a_time_namespace_does_not_stop_steering() {
+    let uptime = std::fs::read_to_string("/proc/uptime").unwrap();
+    let uptime_s: u32 = uptime.split('.').next().unwrap().parse().unwrap();
+    let lab = Lab::new();
+    let place = Place {
+        clock_behind_s: uptime_s / 2,
+        ..Place::here()
+    };
+    let pilot = lab.spawn_pilot(place, ALWAYS_BBR, &[]).ready();
+    lab.upload(FAR, 3, 1_000_000);
+    pilot.wait_closed(3);
+    assert_eq!(pilot.opened("daemon-silent"), 0);
+    assert_eq!(pilot.opened("drawn"), 3);
+    assert!(pilot.path(FAR)["age_s"].as_f64().unwrap() < 60.0);
+}
