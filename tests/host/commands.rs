@@ -1,6 +1,12 @@
 //! The command line's messages: refusals with the remedy, and answers to the words that people type.
 
-use std::{fs, os::unix::process::CommandExt};
+use std::{
+    fs,
+    os::{
+        fd::OwnedFd,
+        unix::{net::UnixStream, process::CommandExt},
+    },
+};
 
 use serde_json::Value;
 use tcpilot_tests::{Lab, Place, Sink};
@@ -139,4 +145,47 @@ fn explain_takes_a_path_as_it_is_shown() {
     assert_eq!(of(&["8.8.5.0/24"]).1, 0);
     let refused = String::from_utf8(explain(&["10.64.0.4/24"]).stderr).unwrap();
     assert!(refused.contains("10.64.0.0/24"), "{refused}");
+}
+
+#[test]
+fn commands_end_quietly_when_nobody_reads() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(ALWAYS_BBR);
+    let file = lab.dir.path().join("t.toml");
+    fs::write(&file, ALWAYS_BBR).unwrap();
+    let socket = pilot.socket();
+    let (file, socket) = (file.to_str().unwrap(), socket.to_str().unwrap());
+    let asks = [
+        "status",
+        "paths",
+        "paths --json",
+        "flows",
+        "report",
+        "report --html -",
+        "report --trial 0",
+        "explain 10.64.0.4",
+        "metrics",
+        "state show",
+        "state export -",
+    ];
+    let asks = asks.map(|words| format!("{words} --socket {socket}"));
+    let others = [
+        &format!("config show {file}"),
+        &format!("config check {file}"),
+        "completions bash",
+        "watch --schema",
+        "cc list",
+        "--help",
+        "help watch",
+    ];
+    let others = others.map(str::to_owned);
+    for words in asks.iter().chain(&others) {
+        let (reader, writer) = UnixStream::pair().unwrap();
+        drop(reader);
+        let mut command = Place::here().command("tcpilot");
+        command.args(words.split(' ')).stdout(OwnedFd::from(writer));
+        let output = command.output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), &*error), (Some(0), ""), "{words}");
+    }
 }
