@@ -4,7 +4,7 @@ use std::{
     fs,
     os::{
         fd::OwnedFd,
-        unix::{net::UnixStream, process::CommandExt},
+        unix::{fs::PermissionsExt, net::UnixStream, process::CommandExt},
     },
 };
 
@@ -188,4 +188,54 @@ fn commands_end_quietly_when_nobody_reads() {
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!((output.status.code(), &*error), (Some(0), ""), "{words}");
     }
+}
+
+/// The owner of a folder may lead root to another file by a link, or guess the name of a file to come.
+#[test]
+fn written_files_follow_no_links() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(ALWAYS_BBR);
+    let folder = tempfile::tempdir().unwrap();
+    let goal = folder.path().join("goal");
+    let socket = pilot.socket();
+    let socket = socket.to_str().unwrap();
+    for (words, mode) in [
+        ("metrics --textfile", 0o644),
+        ("state export", 0o600),
+        ("report --html", 0o600),
+    ] {
+        let file = folder.path().join("file");
+        fs::write(&goal, "precious").unwrap();
+        std::os::unix::fs::symlink(&goal, &file).unwrap();
+        let line = format!("{words} {} --socket {socket}", file.display());
+        let line: Vec<&str> = line.split(' ').collect();
+        let (status, lines) = told(&line);
+        assert_eq!((status, lines.len()), (Some(1), 1), "{lines:?}");
+        assert!(lines[0].contains("not a regular file"), "{lines:?}");
+        assert_eq!(fs::read_to_string(&goal).unwrap(), "precious");
+        fs::remove_file(&file).unwrap();
+        assert_eq!(told(&line), (Some(0), vec![]));
+        let found = fs::metadata(&file).unwrap().permissions();
+        assert_eq!(found.mode() & 0o777, mode, "{words}");
+        fs::remove_file(&file).unwrap();
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn daemon_deletes_no_file_for_its_socket() {
+    let lab = Lab::new();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("precious");
+    fs::write(&file, "precious").unwrap();
+    let mut command = Place::here().command("tcpilot");
+    command.arg("run").arg("--cgroup").arg(lab.cgroup.path());
+    command.arg("--state").arg(folder.path().join("state.db"));
+    let output = command.arg("--socket").arg(&file).output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert_eq!(message.lines().count(), 1, "{message}");
+    assert!(message.contains("not a socket of tcpilot"), "{message}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }

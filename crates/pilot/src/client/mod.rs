@@ -4,7 +4,6 @@ mod explain;
 mod state;
 
 use std::{
-    fs,
     io,
     path::Path,
     time::{Duration, Instant},
@@ -12,6 +11,7 @@ use std::{
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tcpilot_config::Config;
+use tcpilot_kernel::file;
 use tcpilot_show::{
     document::Document,
     failure::{Failure, Kind},
@@ -153,7 +153,7 @@ pub fn report(args: &ReportArgs) -> Result<(), Failure> {
         output::write(&page)?;
         return Ok(());
     }
-    fs::write(file, page).map_err(|e| with_name(file, &e))
+    file::replace(file, file::PRIVATE, page.as_bytes()).map_err(|e| with_name(file, &e))
 }
 
 /// `tcpilot metrics`
@@ -166,15 +166,8 @@ pub fn metrics(args: &MetricsArgs) -> Result<(), Failure> {
         output::write(&text)?;
         return Ok(());
     };
-    // Write another file and rename it: a reader must never see half of a file.
-    let mut beside = file.clone().into_os_string();
-    beside.push(format!(".{}", std::process::id()));
-    let beside = Path::new(&beside);
-    let replaced = fs::write(beside, text).and_then(|()| fs::rename(beside, file));
-    if replaced.is_err() {
-        let _ = fs::remove_file(beside);
-    }
-    replaced.map_err(|error| with_name(file, &error))
+    // The node exporter, which is another user, reads it.
+    file::replace(file, file::PUBLIC, text.as_bytes()).map_err(|error| with_name(file, &error))
 }
 
 /// `tcpilot config …`

@@ -9,6 +9,7 @@ use std::{
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tcpilot_kernel::file;
 use tcpilot_show::{
     failure::{Failure, Kind},
     output,
@@ -39,7 +40,8 @@ pub fn state(command: &StateCommand) -> Result<(), Failure> {
             if file.as_os_str() == "-" {
                 output::write(&output::printable_json(&text))?;
             } else {
-                fs::write(file, text).map_err(|e| with_name(file, &e))?;
+                file::replace(file, file::PRIVATE, text.as_bytes())
+                    .map_err(|e| with_name(file, &e))?;
             }
             Ok(())
         }
