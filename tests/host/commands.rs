@@ -142,6 +142,10 @@ fn explain_takes_a_path_as_it_is_shown() {
         assert_eq!(of(&[shown, &format!("@{netns}")]), (1, 1));
         assert_eq!(of(&[&format!("{shown} @elsewhere")]).0, 0);
     }
+    let flow = &pilot.command("flows")["flows"][0];
+    for shown in [flow["remote"].as_str().unwrap(), "10.64.0.4%eth0"] {
+        assert_eq!(of(&[shown]), (1, 1), "{shown}");
+    }
     assert_eq!(of(&["8.8.5.0/24"]).1, 0);
     let refused = String::from_utf8(explain(&["10.64.0.4/24"]).stderr).unwrap();
     assert!(refused.contains("10.64.0.0/24"), "{refused}");
