@@ -269,6 +269,9 @@ impl Daemon {
     /// Attaches the pilot of a complete daemon: the first connection finds the earlier knowledge.
     fn attach(&mut self) -> Result<(), Failure> {
         let cgroup = self.cgroup.clone();
+        if let Some(learning) = &self.learning {
+            learning.begin_choosing();
+        }
         self.pilot.attach(&cgroup)?;
         self.begin_learning()?;
         self.watch_traffic();
