@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
 
-use tcpilot_show::failure::printable;
+use tcpilot_show::output::printable;
 
 use crate::names;
 use toml::Spanned;

@@ -18,6 +18,7 @@ mod stop;
 pub mod cc;
 pub mod clock;
 pub mod codel;
+pub mod file;
 pub mod host;
 pub mod watch;
 

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use crate::output::printable;
+
 /// Exit status by kind; `--help` lists them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -29,19 +31,6 @@ pub struct Failure {
     pub remedy: String,
     /// Further mistakes, a line each.
     pub others: Vec<String>,
-}
-
-/// The text on one line, without a terminal's control characters.
-pub fn printable(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' | '\r' | '\t' => out.push(' '),
-            c if c.is_control() => out.extend(c.escape_unicode()),
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 impl Failure {
@@ -76,7 +65,7 @@ impl std::fmt::Display for Failure {
         if self.remedy.is_empty() {
             write!(f, "{message}")
         } else {
-            write!(f, "{message}; {}", self.remedy)
+            write!(f, "{message}; {}", printable(&self.remedy))
         }
     }
 }

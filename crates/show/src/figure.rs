@@ -7,6 +7,8 @@
 use serde_json::Value;
 use tcpilot_core::Prefix;
 
+use crate::output::printable;
+
 /// The unit of a figure. JSON has the number in this unit; tables have it in a unit for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
@@ -99,7 +101,15 @@ macro_rules! shown_words {
         }
     )* };
 }
-shown_words!(String, &'static str, Prefix);
+shown_words!(&'static str, Prefix);
+
+/// A text may be a name from outside.
+impl Shown for String {
+    const IS_WORD: bool = true;
+    fn shown(&self, _: Unit) -> String {
+        printable(self)
+    }
+}
 
 impl<T: Shown> Shown for Option<T> {
     const IS_WORD: bool = T::IS_WORD;
@@ -115,7 +125,7 @@ impl Shown for Vec<String> {
         if self.is_empty() {
             return NONE.to_owned();
         }
-        self.join(",")
+        printable(&self.join(","))
     }
 }
 
@@ -148,7 +158,7 @@ fn text_of(value: &Value, unit: Unit) -> String {
     let number = |value: &Value| unit.text(value.as_f64()?);
     match value {
         Value::Null => NONE.to_owned(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => printable(text),
         Value::Bool(yes) => if *yes { "yes" } else { "no" }.to_owned(),
         Value::Array(entries) if entries.is_empty() => NONE.to_owned(),
         Value::Array(entries) => {

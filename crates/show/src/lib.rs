@@ -9,6 +9,7 @@ pub mod figure;
 mod keys;
 pub mod live;
 pub mod metrics;
+pub mod output;
 pub mod select;
 pub mod table;
 mod wrap;

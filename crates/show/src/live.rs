@@ -21,6 +21,7 @@ use signal_hook::{SigId, consts::SIGWINCH, flag, low_level};
 use super::{
     browse::{Press, Size},
     keys::Keys,
+    output::printable,
     wrap::wrapped,
 };
 
@@ -103,7 +104,7 @@ impl Screen {
         let columns = usize::from(size()?.0);
         queue!(self.out, cursor::MoveTo(0, 0))?;
         for line in lines {
-            let line: String = line.chars().take(columns).collect();
+            let line: String = printable(line).chars().take(columns).collect();
             queue!(
                 self.out,
                 style::Print(line),

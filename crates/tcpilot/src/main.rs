@@ -1,4 +1,5 @@
 //! The `tcpilot` command: parses, dispatches, and turns a failure into one line and an exit status.
+#![warn(clippy::print_stdout)] // it panics if the reader is gone: `tcpilot_show::output` does not
 
 use std::{
     io::{IsTerminal, Write},
@@ -7,7 +8,7 @@ use std::{
 
 use clap::{CommandFactory, Parser};
 use tcpilot_pilot::{client, daemon, top};
-use tcpilot_show::failure::Failure;
+use tcpilot_show::{failure::Failure, output};
 use tcpilot_watch as watch;
 use tracing_subscriber::EnvFilter;
 
@@ -28,7 +29,7 @@ fn main() -> ExitCode {
             // Not eprintln!: it panics if the terminal is gone.
             let first = failure.to_string();
             for line in std::iter::once(&first).chain(&failure.others) {
-                let _ = writeln!(std::io::stderr(), "tcpilot: {line}");
+                let _ = writeln!(std::io::stderr(), "tcpilot: {}", output::printable(line));
             }
             ExitCode::from(failure.kind as u8)
         }
@@ -73,12 +74,9 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
             manual::write(dir).map_err(|error| Failure::of_file(dir, &error))
         }
         Command::Completions { shell } => {
-            clap_complete::generate(
-                *shell,
-                &mut Cli::command(),
-                "tcpilot",
-                &mut std::io::stdout(),
-            );
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "tcpilot", &mut script);
+            output::write(&String::from_utf8_lossy(&script))?;
             Ok(())
         }
     }

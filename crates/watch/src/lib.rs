@@ -1,8 +1,8 @@
 //! `tcpilot watch DEV…`: which congestion controls cross a device, or with `--read` are in a capture. It needs no
 //! daemon, and changes nothing without `--fair`.
+#![warn(clippy::print_stdout)] // it panics if the reader is gone: `tcpilot_show::output` does not
 
 use std::{
-    io::{self, Write as _, stdout},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -61,7 +61,8 @@ const DEVICES_MAX: usize = 16;
 /// former qdisc back.
 pub fn run(args: &WatchArgs) -> Result<(), Failure> {
     if args.schema {
-        return print(&schema::text()?);
+        tcpilot_show::output::write(&schema::text()?)?;
+        return Ok(());
     }
     if let Some(file) = &args.read {
         return read::run(args, file);
@@ -186,13 +187,6 @@ impl Sums {
         if let Some(writer) = &mut self.writer {
             writer.save(&self.tally, true);
         }
-    }
-}
-
-fn print(text: &str) -> Result<(), Failure> {
-    match stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => Ok(result?),
     }
 }
 

@@ -1,8 +1,7 @@
 //! The destinations of snapshots: a live list, lines of JSON, or a report at the end.
 
 use std::{
-    io::{self, Write, stdout},
-    thread,
+    io, thread,
     time::{Duration, Instant},
 };
 
@@ -10,6 +9,7 @@ use tcpilot_show::{
     browse::{Browser, KeyEffect, Press, Size},
     failure::Failure,
     live::Screen,
+    output,
     select::Selection,
 };
 
@@ -147,25 +147,20 @@ impl Output {
     /// # Errors
     /// The output cannot be written.
     pub fn show(&mut self, new: Snapshot, is_last: bool) -> Result<bool, Failure> {
-        let text = match &mut self.to {
+        match &mut self.to {
             To::Live(screen, snapshot) => {
                 *snapshot = new;
                 draw(screen, &mut self.list, snapshot)?;
-                return Ok(true);
+                Ok(true)
             }
-            To::Once { .. } if !is_last => return Ok(true),
-            To::Json if new.census.is_some() && !new.is_saved => return Ok(true),
-            To::Json | To::Once { json: true } => self.list.json(new)?,
+            To::Once { .. } if !is_last => Ok(true),
+            To::Json if new.census.is_some() && !new.is_saved => Ok(true),
+            To::Json | To::Once { json: true } => Ok(output::write(&self.list.json(new)?)?),
             To::Once { json: false } => {
                 let (head, rows) = self.list.text(&new, None);
-                format!("{head}\n{rows}").trim_start().to_owned()
+                let text = format!("{head}\n{rows}");
+                Ok(output::write(&output::lines(text.trim_start()))?)
             }
-        };
-        let mut out = stdout().lock();
-        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-            Err(error) => Err(error.into()),
-            Ok(()) => Ok(true),
         }
     }
 }

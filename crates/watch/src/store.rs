@@ -11,6 +11,7 @@ use std::{
 };
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
+use tcpilot_kernel::file;
 use tcpilot_show::failure::Failure;
 
 use super::tally::{Kind, Sum};
@@ -78,6 +79,7 @@ impl Store {
         match Store::try_open(path) {
             Ok(store) => Ok(store),
             Err(Trouble::Unusable(error)) => Err(refused(&error)),
+            Err(Trouble::NoFile(error)) => Err(refused(&error)),
             Err(Trouble::Damaged(why)) => {
                 let mut aside = path.as_os_str().to_owned();
                 aside.push(format!(".corrupt-{}", now_s()));
@@ -90,7 +92,10 @@ impl Store {
     }
 
     fn try_open(path: &Path) -> Result<Store, Trouble> {
-        let mut db = Connection::open(path)?;
+        file::open(path, true).map_err(Trouble::NoFile)?;
+        let path_in_folder = file::without_links(path).map_err(Trouble::NoFile)?;
+        let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let mut db = Connection::open_with_flags(path_in_folder, flags)?;
         db.busy_timeout(BUSY)?;
         db.pragma_update(None, "trusted_schema", false)?;
         let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -225,6 +230,8 @@ impl Store {
 enum Trouble {
     #[error("{0}")]
     Unusable(rusqlite::Error),
+    #[error("{0}")]
+    NoFile(std::io::Error),
     #[error("{0}")]
     Damaged(String),
 }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use tcpilot_show::{
     figure::{Shown as _, Unit},
+    output::printable,
     select::Selection,
     table,
 };
@@ -55,7 +56,7 @@ fn device(out: &mut String, view: &View) {
     let _ = writeln!(
         out,
         "{} · {:.0} s · link {}{used} · queue up to {} · {} packets in, {} out{gone}",
-        view.device,
+        printable(&view.device),
         view.t_s,
         Some(view.link_rate)
             .filter(|r| *r > 0)
@@ -74,7 +75,10 @@ fn read(out: &mut String, view: &View, capture: &CaptureView) {
     let _ = writeln!(
         out,
         "{} · {:.1} s · {} packets, {} of TCP and UDP",
-        view.device, view.t_s, capture.packets, capture.judged_packets
+        printable(&view.device),
+        view.t_s,
+        capture.packets,
+        capture.judged_packets
     );
     let parts = [
         (capture.other_packets, "of other protocols over IP"),
@@ -188,6 +192,17 @@ the capture ends within a packet; this is what comes before
         assert_eq!(head(std::slice::from_ref(&view)), expected);
         let selection = Selection::new(&ListQuery::default()).unwrap();
         assert_eq!(flows(&[view], &selection, None), NO_FLOW_READ);
+    }
+
+    #[test]
+    fn name_of_device_is_escaped_in_head() {
+        let mut view = View::example(vec![]);
+        for capture in [None, Some(CaptureView::default())] {
+            view.device = "e\u{1b}[2J\n".to_owned();
+            view.capture = capture;
+            let head = head(std::slice::from_ref(&view));
+            assert!(head.starts_with("e\\u{1b}[2J  · 1"), "{head:?}");
+        }
     }
 
     #[test]

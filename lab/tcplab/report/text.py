@@ -99,7 +99,8 @@ def _by_metric(
     for value in values:
         here = [p for p in points if axis is None or p["labels"].get(axis) == value]
         for point in here:
-            rows.append([str(value or "all"), *(_figure(point, name) for name in names)])
+            named = "all" if value in (None, "") else str(value)
+            rows.append([named, *(_figure(point, name) for name in names)])
     return _table([axis or "", *map(_caption, names)], rows)
 
 

@@ -7,7 +7,7 @@ use std::{
     os::{
         fd::{AsFd, BorrowedFd},
         unix::{
-            fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+            fs::{DirBuilderExt, PermissionsExt},
             net::UnixListener,
         },
     },
@@ -18,7 +18,7 @@ use std::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tcpilot_show::failure::{Failure, Kind};
 
-use tcpilot_kernel::{inherited, try_lock};
+use tcpilot_kernel::{file, inherited, try_lock};
 
 use super::client::Client;
 
@@ -60,10 +60,7 @@ impl Control {
         }
         let mut lock = lock(path, true).map_err(cannot)??;
         name_owner(&mut lock).map_err(cannot)?;
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(cannot(error)),
-            _ => {}
-        }
+        file::remove_socket(path).map_err(cannot)?;
         let listener = UnixListener::bind(path).map_err(cannot)?;
         fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(cannot)?;
         listener.set_nonblocking(true).map_err(cannot)?;
@@ -170,8 +167,17 @@ impl Control {
 /// Checks that no daemon has this socket, and neither creates nor changes a file.
 ///
 /// # Errors
-/// [`Kind::Running`] if a daemon has it. [`Control::open`] reports all other errors later.
+/// [`Kind::Running`] if a daemon has it; [`Kind::Usage`] if there is something else of its name. [`Control::open`]
+/// reports all other errors later.
 pub fn check_free(socket: &Path) -> Result<(), Failure> {
+    match file::has_socket(socket) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let mut failure = Failure::of_file(socket, &error);
+            failure.remedy = "give --socket another name".to_owned();
+            return Err(failure);
+        }
+        _ => {}
+    }
     match lock(socket, false) {
         Ok(taken) => taken.map(drop),
         Err(_) => Ok(()),
@@ -181,14 +187,7 @@ pub fn check_free(socket: &Path) -> Result<(), Failure> {
 fn lock(socket: &Path, create: bool) -> io::Result<Result<File, Failure>> {
     let mut name = socket.as_os_str().to_owned();
     name.push(".lock");
-    let mut options = File::options();
-    options
-        .read(true)
-        .write(true)
-        .create(create)
-        .truncate(false)
-        .mode(0o600);
-    let mut file = options.open(&name)?;
+    let mut file = file::open_lock(Path::new(&name), create)?;
     if !try_lock(&file)? {
         let mut pid = String::new();
         file.read_to_string(&mut pid)?;
@@ -215,7 +214,7 @@ fn name_owner(lock: &mut File) -> io::Result<()> {
 impl Drop for Control {
     fn drop(&mut self) {
         // The lock file stays: if it were removed, two daemons could lock two files of the same name.
-        let _ = fs::remove_file(&self.path);
+        let _ = file::remove_socket(&self.path);
     }
 }
 
@@ -237,6 +236,25 @@ mod tests {
         drop(UnixListener::bind(&path).unwrap()); // the file stays, as after SIGKILL
         assert!(path.exists());
         Control::open(&path).unwrap();
+    }
+
+    #[test]
+    fn other_files_and_foreign_locks_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, goal) = (dir.path().join("t.sock"), dir.path().join("goal"));
+        fs::write(&path, "precious").unwrap();
+        assert_eq!(check_free(&path).unwrap_err().kind, Kind::Usage);
+        Control::open(&path).err().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+        fs::remove_file(&path).unwrap();
+        fs::write(&goal, "precious").unwrap();
+        let lock = dir.path().join("t.sock.lock");
+        fs::remove_file(&lock).unwrap();
+        std::os::unix::fs::symlink(&goal, &lock).unwrap();
+        Control::open(&path).err().unwrap();
+        fs::rename(&goal, &lock).unwrap();
+        Control::open(&path).err().unwrap();
+        assert_eq!(fs::read_to_string(&lock).unwrap(), "precious");
     }
 
     #[test]

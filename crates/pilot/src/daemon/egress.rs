@@ -7,11 +7,11 @@
 //! is deleted, the kernel puts its default back.
 
 use std::{
-    fs::{self, File},
-    io::{self, Write},
+    fs, io,
     path::{Path, PathBuf},
 };
 
+use tcpilot_kernel::file;
 use tcpilot_netlink::device::index_of;
 use tcpilot_netlink::tc::{Device as Tc, Qdisc, ROOT};
 
@@ -119,9 +119,8 @@ impl Egress {
 
     /// Writes the journal to disk, before the qdisc is added.
     fn write_journal(&self) -> io::Result<()> {
-        let mut file = File::create(&self.journal)?;
-        file.write_all((self.devices.join("\n") + "\n").as_bytes())?;
-        file.sync_all()
+        let devices = self.devices.join("\n") + "\n";
+        file::replace(&self.journal, file::PRIVATE, devices.as_bytes())
     }
 }
 

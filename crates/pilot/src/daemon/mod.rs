@@ -28,7 +28,7 @@ mod uplink;
 mod usable_arms;
 
 use std::{
-    io::{self, Write},
+    io,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -42,7 +42,7 @@ use tcpilot_kernel::{
 };
 use tcpilot_show::{
     failure::{Failure, Kind},
-    live,
+    live, output,
 };
 
 use crate::{
@@ -251,7 +251,7 @@ fn finish(args: &RunArgs, mut daemon: Daemon, result: Result<(), Failure>) -> Re
     drop(daemon);
     if args.live {
         let report = report::text(&effect) + &table::report(&status, &paths);
-        let _ = io::stdout().write_all(report.as_bytes()); // the terminal may be gone
+        let _ = output::print(&report); // the terminal may be gone
     }
     result.and(saved.map_err(|error| Failure::new(Kind::Failed, error, "")))
 }
@@ -269,6 +269,9 @@ impl Daemon {
     /// Attaches the pilot of a complete daemon: the first connection finds the earlier knowledge.
     fn attach(&mut self) -> Result<(), Failure> {
         let cgroup = self.cgroup.clone();
+        if let Some(learning) = &self.learning {
+            learning.begin_choosing();
+        }
         self.pilot.attach(&cgroup)?;
         self.begin_learning()?;
         self.watch_traffic();

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use tcpilot_show::output::printable;
+
 /// Size of a plot in its own units; the page scales it to the page's width.
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 250.0;
@@ -202,7 +204,8 @@ impl Plot {
 
 /// Escapes text for HTML.
 pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
+    printable(text)
+        .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
         .replace('"', "&quot;")

@@ -3,6 +3,7 @@
 //! Names follow prometheus.io/docs/practices/naming: base units, `_total` for counts that only grow, ratios
 //! from 0 to 1. Labels have few values: policies, algorithms and reasons, never addresses.
 
+mod places;
 mod server;
 mod text;
 

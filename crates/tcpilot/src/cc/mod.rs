@@ -1,11 +1,6 @@
 //! `tcpilot cc`: the congestion controls of this kernel, and those of tcpilot. It needs no daemon.
 
-use std::{
-    collections::BTreeMap,
-    io::{self, Write},
-    path::Path,
-    sync::atomic::AtomicBool,
-};
+use std::{collections::BTreeMap, path::Path, sync::atomic::AtomicBool};
 
 use serde::Serialize;
 use tcpilot_kernel::{
@@ -16,6 +11,7 @@ use tcpilot_show::{
     document::Document,
     failure::{Failure, Kind},
     figure::figures,
+    output,
 };
 
 mod args;
@@ -95,15 +91,12 @@ pub fn run(command: &CcCommand) -> Result<(), Failure> {
 
 fn list(json: bool, bpffs: &Path) -> Result<(), Failure> {
     let all = gather(bpffs)?;
-    let text = if json {
-        Document::new(Algorithms { algorithms: &all }).pretty()?
+    if json {
+        output::write(&Document::new(Algorithms { algorithms: &all }).pretty()?)?;
     } else {
-        table(&all)
-    };
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
+        output::print(&table(&all))?;
     }
+    Ok(())
 }
 
 fn gather(bpffs: &Path) -> Result<Vec<Algorithm>, Failure> {
@@ -206,12 +199,14 @@ fn load(args: &LoadArgs) -> Result<(), Failure> {
             held.push(Held::register(loaded)?);
         }
         cc::verify(&name)?;
-        println!("{name}: {verified} instructions verified, carried data over loopback");
+        output::print(&format!(
+            "{name}: {verified} instructions verified, carried data over loopback\n"
+        ))?;
         if needs_ecn {
-            println!(
+            output::print(&format!(
                 "{name}: leaves a connection without ECN to reno; `ecn` in `ss -ti` shows that the \
-                 peer agreed"
-            );
+                 peer agreed\n"
+            ))?;
         }
     }
     if let Some(stop) = stop {
@@ -221,13 +216,15 @@ fn load(args: &LoadArgs) -> Result<(), Failure> {
         one.pin(&args.bpffs)?;
     }
     let bpffs = args.bpffs.join("tcpilot");
-    println!("pinned in {}: until unloaded, or a reboot", bpffs.display());
-    Ok(())
+    let text = format!(
+        "pinned in {}: until unloaded, or a reboot\n",
+        bpffs.display()
+    );
+    Ok(output::print(&text)?)
 }
 
 fn hold(held: &[Held], stop: &AtomicBool) -> Result<(), Failure> {
-    println!("held by this process: until Ctrl-C; connections keep theirs until they end");
-    io::stdout().flush()?;
+    output::print("held by this process: until Ctrl-C; connections keep theirs until they end\n")?;
     if held.iter().any(|h| !h.loaded().has_links()) {
         tracing::warn!("this kernel has no links: if this process is killed, they stay registered");
     }
@@ -252,7 +249,7 @@ fn unload(args: &UnloadArgs) -> Result<(), Failure> {
             refuse_in_use(&name)?;
         }
         cc::remove_pinned(&args.bpffs, &name)?;
-        println!("{name}: unloaded");
+        output::print(&format!("{name}: unloaded\n"))?;
     }
     Ok(())
 }

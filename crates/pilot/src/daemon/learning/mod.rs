@@ -165,6 +165,17 @@ impl Learning {
         self.liveness.log_stale();
     }
 
+    /// Gives a heartbeat just before the programs are attached for the first time. Loading them may have taken longer
+    /// than choice distributions are valid.
+    pub fn begin_choosing(&self) {
+        if let State::Waits(worker) = &self.state {
+            let mut worker = worker.borrow_mut();
+            worker.heartbeat.renew();
+            worker.liveness.begin();
+            worker.renewed = Some(Instant::now());
+        }
+    }
+
     /// Starts the thread. `ticks_per_s` is the kernel's tick, not known before.
     ///
     /// # Errors
