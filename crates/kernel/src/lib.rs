@@ -20,6 +20,7 @@ pub mod clock;
 pub mod codel;
 pub mod host;
 pub mod watch;
+pub mod wall_clock;
 
 pub use error::Error;
 pub use lock::try_lock;

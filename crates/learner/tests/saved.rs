@@ -79,7 +79,7 @@ proptest! {
         let mut rows = Rows::new();
         save(&mut learner, true, &mut rows);
         let (mut again, restored) = restore(&rows, now_s);
-        prop_assert!(restored.head && restored.damaged == 0 && restored.too_old == 0);
+        prop_assert!(restored.head && restored.damaged == 0);
         prop_assert_eq!(restored.taken_up, rows.len() - 2);
         assert_alike(&shares(&mut learner, now_s), &shares(&mut again, now_s));
         // It goes on as the other would have, except for alarms of neighbours, which are not
@@ -235,11 +235,12 @@ fn knowledge_older_than_its_memory_is_dropped() {
     let (mut learner, now_s) = two_groups();
     let mut rows = Rows::new();
     save(&mut learner, true, &mut rows);
-    let (again, restored) = restore(&rows, now_s + 30.0 * 86_400.0);
-    assert!(restored.head && again.path_count() == 0);
-    assert_eq!(restored.taken_up, 0);
-    let (again, _) = restore(&rows, now_s + 3600.0);
-    assert_eq!(again.path_count(), 8);
+    for (later_s, left) in [(30.0 * 86_400.0, 0), (3600.0, 8)] {
+        let (mut again, restored) = restore(&rows, now_s + later_s);
+        assert!(restored.head && again.path_count() == 8);
+        again.forget_old(now_s + later_s);
+        assert_eq!(again.path_count(), left);
+    }
 }
 
 #[test]
@@ -310,4 +311,27 @@ fn rows_of_former_classes_are_removed() {
     save(&mut again, false, &mut rows);
     let (_, restored) = Thompson::restore(2, Settings::default(), &rows, now_s).unwrap();
     assert_eq!((restored.outdated, restored.taken_up), (0, 5));
+}
+
+#[test]
+fn age_alone_forgets_nothing_unasked() {
+    let mut learner = Thompson::new(ARMS, Settings::default()).unwrap();
+    let now_s = taught(
+        &[(1, 1, 0, 0.0, 0.0), (2, 1, 1, 0.5, 60.0)],
+        &mut learner,
+        1e9,
+    );
+    let mut rows = Rows::new();
+    save(&mut learner, true, &mut rows);
+    for years in [-50.0, -3.0, 2.0, 60.0] {
+        let later_s = now_s + years * 365.0 * 86_400.0;
+        let (mut again, restored) = restore(&rows, later_s);
+        assert_eq!(restored.taken_up, rows.len() - 2, "{years}");
+        assert_eq!(again.path_count(), 2);
+        again.forget_old(later_s);
+        assert_eq!(again.path_count(), if years < 0.0 { 2 } else { 0 });
+        let mut left = rows.clone();
+        save(&mut again, false, &mut left);
+        assert_eq!(restore(&left, later_s).0.path_count(), again.path_count());
+    }
 }

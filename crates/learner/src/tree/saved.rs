@@ -15,11 +15,8 @@ use crate::lineage::{Class, Key, Level, Lineage, NodeKey};
 use crate::path::Evidence;
 use crate::settings::Memory;
 
-/// Samples older than so many half-lives are not restored: only a 64th of their weight is left.
-const HALF_LIVES_MAX: f64 = 6.0;
-
-/// Half-lives that a node's knowledge may be old; its children add to it.
-const NODE_HALF_LIVES_MAX: f64 = 12.0;
+/// Half-lives before the start at which a tree's time begins: older knowledge counts as nothing.
+const HALF_LIVES_MAX: f64 = 13.0;
 
 /// Bytes of a saved key.
 pub const KEY_BYTES: usize = 24;
@@ -28,7 +25,6 @@ pub const KEY_BYTES: usize = 24;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     Up,
-    TooOld,
     Damaged,
     Outdated,
 }
@@ -43,6 +39,18 @@ pub fn key_bytes(key: &NodeKey) -> [u8; KEY_BYTES] {
     bytes[4..8].copy_from_slice(&key.key.domain.to_be_bytes());
     bytes[8..].copy_from_slice(&key.key.prefix.to_be_bytes());
     bytes
+}
+
+/// No time of a row is later, in seconds since 1970: the year 2242.
+const LATEST_S: f64 = (1u64 << 33) as f64;
+
+/// When a saved row of a path or node was last changed, by the learner's clock; `None` if it is no such row.
+#[must_use]
+pub fn saved_at_s(key: &[u8], row: &[u8]) -> Option<f64> {
+    key_of_bytes(key)?;
+    Reader::new(row)?
+        .f64()
+        .filter(|at_s| (0.0..LATEST_S).contains(at_s))
 }
 
 /// The key of these bytes, if a tree can have it.
@@ -117,7 +125,7 @@ impl<const C: usize> Tree<C> {
         } = self.memory;
         self.begun = true;
         let longest = path_s.max(group_s).max(above_s);
-        self.begin_s = (now_s - (NODE_HALF_LIVES_MAX + 1.0) * longest).floor();
+        self.begin_s = (now_s - HALF_LIVES_MAX * longest).floor();
         let discount = self.passed(Level::Global as u8, now_s);
         let global = &mut self.nodes[GLOBAL as usize];
         (global.at_s, global.discount) = (now_s, discount);
@@ -150,9 +158,6 @@ impl<const C: usize> Tree<C> {
         // Rows of earlier versions end here.
         let rtt = row.u16().unwrap_or_default();
         row.done()?;
-        if now_s - at_s > HALF_LIVES_MAX * self.memory.path_s {
-            return Some(Taken::TooOld);
-        }
         let id = self.path(lineage, now_s);
         self.store(id, &Evidence::unpack(&packed));
         self.set_at_s(id, at_s);
@@ -190,9 +195,6 @@ impl<const C: usize> Tree<C> {
             *known = unpack(packed);
         }
         row.done()?;
-        if now_s - at_s > NODE_HALF_LIVES_MAX * self.half_life(level as u8) {
-            return Some(Taken::TooOld);
-        }
         let id = self.node(lineage, level, now_s);
         self.set_node_told(id, &known[0]);
         self.set_gone(id, &known[1]);

@@ -69,6 +69,11 @@ impl Thompson {
     pub fn take_up(&mut self, rows: &mut SavedRows<'_>, now_s: f64) -> Restored {
         exact!(&mut self.0, it => it.take_up_all(rows, now_s))
     }
+    /// Forgets the paths whose samples have faded.
+    pub fn forget_old(&mut self, now_s: f64) {
+        exact!(&mut self.0, it => it.forget_old(now_s));
+    }
+
 }
 
 impl<const C: usize> Exact<C> {
@@ -142,7 +147,6 @@ impl<const C: usize> Exact<C> {
             match self.take_up(key, row, now_s, &mut outdated) {
                 Taken::Outdated => restored.outdated += 1,
                 Taken::Up => restored.taken_up += 1,
-                Taken::TooOld => restored.too_old += 1,
                 Taken::Damaged => restored.damaged += 1,
             }
         });
