@@ -18,6 +18,29 @@ use crate::settings::Memory;
 /// Half-lives before the start at which a tree's time begins: older knowledge counts as nothing.
 const HALF_LIVES_MAX: f64 = 13.0;
 
+/// No sum of a row is larger: the weight of a million connections a second for a day is 10^11.
+const SUM_MAX: f64 = 1e12;
+
+/// More half-lives than these leave nothing of any number.
+const HALF_LIVES_PASSED_MAX: f64 = 1e6;
+
+/// Whether a tree can have these numbers. A check sum does not show that: one impossible row would spoil the sums of all
+/// nodes above it.
+fn are_possible(
+    numbers: impl IntoIterator<Item = f64>,
+    range: std::ops::RangeInclusive<f64>,
+) -> bool {
+    numbers.into_iter().all(|x| range.contains(&x))
+}
+
+/// When a row was written, when its message was, and how much of that had faded.
+fn read_times(row: &mut Reader, now_s: f64) -> Option<(f64, f64, f64)> {
+    let (at_s, as_of_s, faded) = (row.f64()?, row.f64()?, row.f64()?);
+    let possible = are_possible([at_s, as_of_s], -LATEST_S..=LATEST_S)
+        && are_possible([faded], -1.0..=HALF_LIVES_PASSED_MAX);
+    possible.then_some((at_s.min(now_s), as_of_s.min(now_s), faded))
+}
+
 /// Bytes of a saved key.
 pub const KEY_BYTES: usize = 24;
 
@@ -65,6 +88,21 @@ pub(crate) fn key_of_bytes(bytes: &[u8]) -> Option<(Lineage, Level)> {
     let level = Level::from_number(bytes[0])?;
     let lineage = Lineage::of_key(&key);
     (lineage.node(level).key == key).then_some((lineage, level))
+}
+
+/// Whether this is knowledge that a path or node can give: nothing is known less than not at all, and together with a
+/// little it is a belief.
+fn is_knowledge<const C: usize>(known: &Information<C>) -> bool {
+    let mut with_a_little = *known;
+    let little = 1e-3 * known.trace().abs() + 1e-3;
+    for i in 0..C {
+        with_a_little.precision[i][i] += little;
+    }
+    are_possible(
+        known.precision.as_flattened().iter().copied(),
+        -SUM_MAX..=SUM_MAX,
+    ) && are_possible(known.shift, -SUM_MAX..=SUM_MAX)
+        && with_a_little.belief().is_ok()
 }
 
 /// Whether no connection is of this class any more: earlier versions had octaves of round trips below
@@ -147,19 +185,25 @@ impl<const C: usize> Tree<C> {
     }
 
     fn take_path(&mut self, lineage: &Lineage, mut row: Reader, now_s: f64) -> Option<Taken> {
-        let at_s = row.f64()?.min(now_s);
-        // The message had faded by so much at that time.
-        let (as_of_s, faded) = (row.f64()?.min(now_s), row.f64()?);
+        let (at_s, as_of_s, faded) = read_times(&mut row, now_s)?;
         let doubts = row.u16()?;
         let (told_factor, wild) = (Share(row.u16()?), Share(row.u16()?));
         let (up, down) = (row.u16()?, row.u16()?);
         let mut packed = vec![0.0; Evidence::<C>::PACKED];
         row.f32s(&mut packed)?;
         // Rows of earlier versions end here.
-        let rtt = row.u16().unwrap_or_default();
+        let rtt = u8::try_from(row.u16().unwrap_or_default()).ok()?;
         row.done()?;
+        let evidence = Evidence::unpack(&packed);
+        let numbers = packed.iter().copied().map(f64::from);
+        let is_possible = are_possible(numbers, -SUM_MAX..=SUM_MAX)
+            && evidence.weight >= 0.0
+            && self
+                .message(&evidence)
+                .is_ok_and(|told| is_knowledge(&told));
+        is_possible.then_some(())?;
         let id = self.path(lineage, now_s);
-        self.store(id, &Evidence::unpack(&packed));
+        self.store(id, &evidence);
         self.set_at_s(id, at_s);
         let told_discount = self.passed(Level::Group as u8, as_of_s) - faded;
         let path = &mut self.paths[id.0 as usize];
@@ -167,7 +211,7 @@ impl<const C: usize> Tree<C> {
         path.doubt_seen = path.doubt_seen.wrapping_sub(doubts);
         path.told_factor = told_factor;
         path.wild = wild;
-        path.rtt = InOctave(u8::try_from(rtt).ok()?);
+        path.rtt = InOctave(rtt);
         path.sums = Sums { up, down };
         Some(Taken::Up)
     }
@@ -179,9 +223,7 @@ impl<const C: usize> Tree<C> {
         mut row: Reader,
         now_s: f64,
     ) -> Option<Taken> {
-        let at_s = row.f64()?.min(now_s);
-        // The message had faded by so much at that time.
-        let (as_of_s, faded) = (row.f64()?.min(now_s), row.f64()?);
+        let (at_s, as_of_s, faded) = read_times(&mut row, now_s)?;
         let told_factor = row.f32()?;
         let [mut ledger, mut time_outs] = [[0.0; 2]; 2];
         row.f32s(&mut ledger)?;
@@ -195,6 +237,16 @@ impl<const C: usize> Tree<C> {
             *known = unpack(packed);
         }
         row.done()?;
+        let sums = ledger.iter().chain(&time_outs).copied().map(f64::from);
+        let is_possible = are_possible(sums, -SUM_MAX..=SUM_MAX)
+            && are_possible(time_outs.map(f64::from), 0.0..=SUM_MAX)
+            && are_possible([f64::from(told_factor)], 0.0..=1.0 + 1e-3)
+            && known.iter().all(is_knowledge)
+            && self
+                .spread
+                .get(level as usize)
+                .is_none_or(|spread| known[1].through(*spread).is_ok());
+        is_possible.then_some(())?;
         let id = self.node(lineage, level, now_s);
         self.set_node_told(id, &known[0]);
         self.set_gone(id, &known[1]);
