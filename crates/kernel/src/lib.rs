@@ -13,6 +13,7 @@ mod object;
 mod pilot;
 mod process;
 mod socket;
+mod refusal;
 mod stop;
 
 pub mod cc;
@@ -32,6 +33,7 @@ pub use pilot::{
 pub use process::{become_program, inherited, take_signals, try_program};
 pub use socket::{AlgorithmSource, load_algorithm, netns_cookie, own_netns_cookie};
 pub use stop::stop_flag;
+pub use refusal::Refusal;
 
 /// Sends libbpf's own messages to `tracing` at debug level instead of standard error. Call it after
 /// `tracing` has its subscriber: if that does not want them, libbpf's thousands of messages are not even
