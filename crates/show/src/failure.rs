@@ -100,7 +100,12 @@ impl From<tcpilot_kernel::Error> for Failure {
             E::NoBtf | E::NoCgroup2 | E::PartOfCgroups(_) | E::NoStructOps | E::NoQdiscs => {
                 Kind::Unsupported
             }
-            E::Cgroup { .. } | E::NoSuchCc(_) | E::CcName(_) | E::CcFile { .. } => Kind::Usage,
+            E::Cgroup { .. }
+            | E::NoSuchCc(_)
+            | E::CcName(_)
+            | E::CcNameLong(_)
+            | E::CcForeign(_)
+            | E::CcFile { .. } => Kind::Usage,
             E::AlreadyAttached(_) => Kind::Running,
             E::Claims { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
                 Kind::NotPermitted
@@ -128,11 +133,6 @@ mod tests {
     }
 
     #[test]
-    fn later_failure_is_a_further_line() {
-        let first = || Failure::new(Kind::Usage, "a", "");
-        assert!(first().with(Ok(())).others.is_empty());
-        let failure = first().with(Err(Failure::new(Kind::Failed, "b", "do c")));
-    #[test]
     fn the_unit_gives_up_on_refusing_hosts() {
         let unit = include_str!("../../../packaging/tcpilot.service");
         let statuses = unit
@@ -155,6 +155,11 @@ mod tests {
         );
     }
 
+    #[test]
+    fn later_failure_is_a_further_line() {
+        let first = || Failure::new(Kind::Usage, "a", "");
+        assert!(first().with(Ok(())).others.is_empty());
+        let failure = first().with(Err(Failure::new(Kind::Failed, "b", "do c")));
         assert_eq!(
             (failure.kind, failure.others),
             (Kind::Usage, vec!["b; do c".to_owned()])
