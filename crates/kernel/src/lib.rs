@@ -7,23 +7,25 @@
 
 mod claim;
 mod error;
+mod fail_stop;
 mod lock;
 mod mapping;
 mod object;
 mod pilot;
 mod process;
-mod socket;
 mod refusal;
+mod socket;
 mod stop;
 
 pub mod cc;
 pub mod clock;
 pub mod codel;
 pub mod host;
-pub mod watch;
 pub mod wall_clock;
+pub mod watch;
 
 pub use error::Error;
+pub use fail_stop::end_on_panic;
 pub use lock::try_lock;
 pub use pilot::{
     ASSIGNMENT_BUCKETS, AssignmentBuckets, ChoiceDists, ConnStarts, Costs, Descriptors, Ends,
@@ -31,9 +33,9 @@ pub use pilot::{
     NodeSecrets, Pilot, Put, Records, RunStats, Sampler, Tally, check_free,
 };
 pub use process::{become_program, inherited, take_signals, try_program};
+pub use refusal::Refusal;
 pub use socket::{AlgorithmSource, load_algorithm, netns_cookie, own_netns_cookie};
 pub use stop::stop_flag;
-pub use refusal::Refusal;
 
 /// Sends libbpf's own messages to `tracing` at debug level instead of standard error. Call it after
 /// `tracing` has its subscriber: if that does not want them, libbpf's thousands of messages are not even
