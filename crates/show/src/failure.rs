@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::output::printable;
+use tcpilot_kernel::Refusal;
 
 /// Exit status by kind; `--help` lists them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,12 @@ impl Failure {
         self
     }
 
+    /// The failure of a step refused by this host.
+    fn of_refusal(error: impl std::fmt::Display, refusal: Refusal) -> Failure {
+        let message = format!("{error}: {}", refusal.sentence());
+        Failure::new(Kind::Unsupported, message, refusal.remedy())
+    }
+
     /// The failure of an unusable file.
     pub fn of_file(path: &Path, error: &dyn std::fmt::Display) -> Failure {
         Failure::new(Kind::Usage, format!("{}: {error}", path.display()), "")
@@ -73,12 +80,20 @@ impl std::fmt::Display for Failure {
 impl From<tcpilot_kernel::Error> for Failure {
     fn from(error: tcpilot_kernel::Error) -> Failure {
         use tcpilot_kernel::Error as E;
+        if let Some(refusal) = error.refusal() {
+            return Failure::of_refusal(&error, refusal);
+        }
         let kind = match &error {
             E::Privileges(_) | E::UserNamespace => Kind::NotPermitted,
             E::NoBtf | E::NoCgroup2 | E::PartOfCgroups(_) | E::NoStructOps | E::NoQdiscs => {
                 Kind::Unsupported
             }
-            E::Cgroup { .. } | E::NoSuchCc(_) | E::CcName(_) | E::CcFile { .. } => Kind::Usage,
+            E::Cgroup { .. }
+            | E::NoSuchCc(_)
+            | E::CcName(_)
+            | E::CcNameLong(_)
+            | E::CcForeign(_)
+            | E::CcFile { .. } => Kind::Usage,
             E::AlreadyAttached(_) => Kind::Running,
             E::Claims { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
                 Kind::NotPermitted
@@ -103,6 +118,29 @@ mod tests {
     fn a_failure_is_one_line() {
         let failure = Failure::new(Kind::Failed, "a\nb", "do c");
         assert_eq!(failure.to_string(), "a b; do c");
+    }
+
+    #[test]
+    fn the_unit_gives_up_on_refusing_hosts() {
+        let unit = include_str!("../../../packaging/tcpilot.service");
+        let statuses = unit
+            .lines()
+            .find_map(|line| line.strip_prefix("RestartPreventExitStatus="));
+        let statuses: Vec<&str> = statuses.unwrap_or_default().split(' ').collect();
+        for kind in [Kind::NotPermitted, Kind::Unsupported] {
+            assert!(statuses.contains(&(kind as u8).to_string().as_str()));
+        }
+    }
+
+    #[test]
+    fn refusals_of_the_host_end_with_status_4() {
+        let failure = Failure::of_refusal("cannot load: Invalid argument", Refusal::Lockdown);
+        assert_eq!(failure.kind, Kind::Unsupported);
+        assert_eq!(
+            failure.to_string(),
+            "cannot load: Invalid argument: this kernel is locked down (confidentiality), so BPF programs may not read \
+             its memory; boot with lockdown=integrity or without lockdown; /sys/kernel/security/lockdown shows the mode"
+        );
     }
 
     #[test]

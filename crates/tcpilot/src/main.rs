@@ -23,6 +23,7 @@ use cli::{Cli, Command};
 fn main() -> ExitCode {
     let cli = Cli::parse();
     start_logging(&cli.command);
+    tcpilot_kernel::end_on_panic();
     match dispatch(&cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

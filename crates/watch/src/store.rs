@@ -1,6 +1,6 @@
 //! The file of the census: an SQLite database with a row per hour, device, protocol, group and algorithm. It holds no
-//! addresses. Rows older than a day are removed at each save, so the file stays small: at most 8 groups times
-//! the models' names for each device and hour.
+//! addresses. Rows older than a day are removed at each save if the wall clock has been right for an hour, so the file
+//! stays small: at most 8 groups times the models' names for each device and hour.
 //!
 //! Several processes may keep their devices' census in one file.
 
@@ -11,7 +11,10 @@ use std::{
 };
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
-use tcpilot_kernel::file;
+use tcpilot_kernel::{
+    file,
+    wall_clock::{Now, WallClock},
+};
 use tcpilot_show::failure::Failure;
 
 use super::tally::{Kind, Sum};
@@ -46,6 +49,7 @@ pub struct Day {
 pub struct Store {
     path: PathBuf,
     db: Connection,
+    wall: WallClock,
 }
 
 /// Seconds since 1970.
@@ -129,6 +133,7 @@ impl Store {
         let store = Store {
             path: path.to_owned(),
             db,
+            wall: WallClock::default(),
         };
         store.day(now_s())?; // reads every row, so a file that cannot be read is noticed
         Ok(store)
@@ -148,27 +153,34 @@ impl Store {
         let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY);
         let db = db.map_err(|error| refused(&error))?;
         db.busy_timeout(BUSY).map_err(|error| refused(&error))?;
-        let path = path.to_owned();
-        Store { path, db }
-            .day(now_s())
-            .map_err(|error| refused(&error))
+        let store = Store {
+            path: path.to_owned(),
+            db,
+            wall: WallClock::default(),
+        };
+        store.day(now_s()).map_err(|error| refused(&error))
     }
 
-    /// Adds the sums of a time to the hour in which it ends, and removes what is older than a day.
+    /// Adds the sums of a time to the hour in which it ends, and removes rows older than a day, once the wall clock may
+    /// decide about that.
     ///
     /// # Errors
     /// The file cannot be written; nothing was added.
-    pub fn add(&mut self, more: &[(Kind, Sum)], from_s: i64, at_s: i64) -> Result<(), Failure> {
+    pub fn add(&mut self, more: &[(Kind, Sum)], from_s: i64, at: Now) -> Result<(), Failure> {
         let path = self.path.clone();
-        let added = self.try_add(more, from_s, at_s);
+        let added = self.try_add(more, from_s, at);
         added.map_err(|error| Failure::of_file(&path, &error))
     }
 
-    fn try_add(&mut self, more: &[(Kind, Sum)], from_s: i64, at_s: i64) -> rusqlite::Result<()> {
+    fn try_add(&mut self, more: &[(Kind, Sum)], from_s: i64, at: Now) -> rusqlite::Result<()> {
+        let at_s = at.unix_s as i64;
+        let ages_count = self.wall.may_judge_age(at);
         let change = self
             .db
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
-        change.execute("DELETE FROM census WHERE hour < ?", [first_hour(at_s)])?;
+        if ages_count {
+            change.execute("DELETE FROM census WHERE hour < ?", [first_hour(at_s)])?;
+        }
         for (kind, sum) in more {
             change.execute(
                 "INSERT INTO census VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
@@ -269,22 +281,49 @@ mod tests {
         }
     }
 
+    /// This time by the wall clock, of a host that booted an hour before noon.
+    fn at(unix_s: i64) -> Now {
+        Now {
+            unix_s: unix_s as u64,
+            boot_s: (unix_s - NOON + HOUR_S) as u64,
+        }
+    }
+
+    #[test]
+    fn a_wrong_clock_deletes_no_census() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("census.db");
+        let years = |years: i64| NOON + years * 365 * 24 * HOUR_S;
+        for year in [0, -50, -3, 2, 60] {
+            let mut store = Store::open(&path).unwrap();
+            for boot_s in [60, 120] {
+                let unix_s = years(year) + boot_s;
+                let now = Now {
+                    unix_s: unix_s as u64,
+                    boot_s: boot_s as u64,
+                };
+                store
+                    .add(&[(kind("veno"), sum(10))], unix_s - 60, now)
+                    .unwrap();
+            }
+        }
+        let day = Store::open(&path).unwrap().day(NOON + HOUR_S).unwrap();
+        assert_eq!(day.sums[0].1.bytes, 20);
+    }
+
     const NOON: i64 = 1_800_000_000 - 1_800_000_000 % HOUR_S;
 
     #[test]
     fn sums_survive_for_one_day() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("deep/census.db");
+        let mut store = Store::open(&path).unwrap();
         for (hours, bytes) in [(0, 10), (0, 20), (5, 300), (24, 4000)] {
-            let mut store = Store::open(&path).unwrap();
-            store
-                .add(
-                    &[(kind("veno"), sum(bytes))],
-                    NOON + hours * HOUR_S + 9,
-                    NOON + hours * HOUR_S + 59,
-                )
-                .unwrap();
+            let from_s = NOON + hours * HOUR_S + 9;
+            let sums = [(kind("veno"), sum(bytes))];
+            store.add(&sums, from_s, at(from_s + 50)).unwrap();
         }
+        drop(store);
         let store = Store::open(&path).unwrap();
         let day = store.day(NOON + 24 * HOUR_S + 100).unwrap();
         assert_eq!(day.since, Some(NOON + 5 * HOUR_S + 9));
@@ -318,7 +357,7 @@ mod tests {
         drop(old);
         let mut store = Store::open(&path).unwrap();
         store
-            .add(&[(kind("veno"), sum(9))], NOON, NOON + 5)
+            .add(&[(kind("veno"), sum(9))], NOON, at(NOON + 5))
             .unwrap();
         let found = Store::open(&path).unwrap().day(NOON + 9).unwrap().sums;
         let found = found.iter().map(|(k, s)| (k.protocol, k.group, s.bytes));
@@ -341,7 +380,7 @@ mod tests {
             fs::write(&path, &content).unwrap();
             let mut store = Store::open(&path).unwrap();
             store
-                .add(&[(kind("veno"), sum(1))], NOON - 5, NOON)
+                .add(&[(kind("veno"), sum(1))], NOON - 5, at(NOON))
                 .unwrap();
         }
         let names = fs::read_dir(folder.path()).unwrap().flatten();

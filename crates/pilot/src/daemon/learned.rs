@@ -7,14 +7,16 @@
 use std::{
     io::{self, Write},
     sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
-use tcpilot_kernel::clock::{TICK_NS, monotonic_ns};
+use tcpilot_kernel::{
+    clock::{TICK_NS, monotonic_ns},
+    wall_clock::Now,
+};
 use tcpilot_show::failure::Failure;
 
 use crate::state::age;
-use rustix::time::{ClockId, clock_gettime};
 use tcpilot_abi::{tp_path, tp_path_key};
 use tcpilot_core::prefix::Prefix;
 use tcpilot_kernel::host;
@@ -23,24 +25,14 @@ use super::{
     Daemon,
     learning::{Greedy, Learning, Restored, policy_settings},
     manager,
-    state_file::Now,
 };
 use crate::{
     protocol::Reply,
     state::{Knowledge, StoredPath},
 };
 
-/// Seconds since the boot, including the time asleep.
-fn boot_s() -> u64 {
-    clock_gettime(ClockId::Boottime).tv_sec as u64
-}
-
-fn now_unix_s() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or(Duration::ZERO)
-        .as_secs()
-}
+/// Interval at which old paths of the learner are looked for.
+const FORGET_EVERY: Duration = Duration::from_secs(86_400);
 
 impl Daemon {
     /// Fills the table of paths from the state file: tunings need it.
@@ -49,12 +41,11 @@ impl Daemon {
         if self.abi.tunes == 0 {
             return;
         }
-        let max_age_s = self.max_age_s();
         if self.state_file.problem().is_some() {
             return; // there is no file to read
         }
         let store = self.state_file.store();
-        match store.and_then(|store| store.load(now_unix_s(), max_age_s)) {
+        match store.and_then(|store| store.load()) {
             Ok(paths) => {
                 self.put(&paths);
                 // Only paths used from now on are saved. The file knows when the others were last used, and
@@ -136,15 +127,12 @@ impl Daemon {
     }
 
     fn save_part(&mut self, begun_ns: u64, paths: &[StoredPath], all: bool) -> Result<(), String> {
-        let now = Now {
-            unix_s: now_unix_s(),
-            boot_s: boot_s(),
-        };
         let knowledge = self.knowledge(all);
         let has_more = knowledge.iter().any(|known| known.has_more);
         let saved = self
             .state_file
-            .save(paths, &knowledge, now, self.max_age_s());
+            .save(paths, &knowledge, Now::read(), self.max_age_s());
+        self.forget_old();
         self.saving = (has_more && saved.is_ok()).then_some(begun_ns);
         match (&saved, &self.learning) {
             (Ok(()), _) if has_more => {}
@@ -153,6 +141,26 @@ impl Daemon {
             (Err(_), None) => {}
         }
         saved
+    }
+
+    /// Lets the learner forget its old paths now and then, if their age counts.
+    fn forget_old(&mut self) {
+        if !self.state_file.ages_count() {
+            self.forgot = None;
+        } else if self
+            .forgot
+            .is_none_or(|last| last.elapsed() >= FORGET_EVERY)
+        {
+            self.forgot = Some(Instant::now());
+            self.learning
+                .as_ref()
+                .inspect(|learning| learning.forget_old());
+        }
+    }
+
+    /// The present time by the clock of all knowledge, seconds since 1970.
+    fn now_unix_s(&self) -> u64 {
+        self.state_file.clock().now_s().max(0.0) as u64
     }
 
     fn knowledge(&self, all: bool) -> Vec<Knowledge> {
@@ -194,8 +202,10 @@ impl Daemon {
             .and_then(|store| store.import(paths))
             .map_err(|e| e.to_string())?;
         let max_age_s = self.max_age_s();
-        let is_young =
-            |path: &&StoredPath| now_unix_s().saturating_sub(path.updated_unix_s) <= max_age_s;
+        let (now_s, ages_count) = (self.now_unix_s(), self.state_file.ages_count());
+        let is_young = |path: &&StoredPath| {
+            !ages_count || now_s.saturating_sub(path.updated_unix_s) <= max_age_s
+        };
         let young: Vec<StoredPath> = paths.iter().filter(is_young).cloned().collect();
         self.put(&young);
         Ok(paths.len())
@@ -217,11 +227,9 @@ impl Daemon {
             default.as_deref(),
             greedy.as_ref(),
         );
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
         let secrets = self.abi.assignment_secrets;
-        let read = |store| Restored::read(all.clone(), store, secrets, now.as_secs_f64());
+        let clock = self.state_file.clock().clone();
+        let read = |store| Restored::read(all.clone(), store, secrets, clock.clone());
         let stored = match self.state_file.problem() {
             Some(_) => read(None), // there is no file to read, as already reported
             None => self.state_file.store().and_then(|store| read(Some(store))),
@@ -265,7 +273,7 @@ impl Daemon {
             netns: self.netns.name(path.netns_inum),
             prefix: Prefix::from_key(key)?,
             policy: self.policy_name(key.policy),
-            updated_unix_s: now_unix_s().saturating_sub(age_s),
+            updated_unix_s: self.now_unix_s().saturating_sub(age_s),
             ..StoredPath::measured(path)
         })
     }
@@ -279,13 +287,12 @@ impl Daemon {
         };
         stored.prefix.write_key(&mut key);
         let now = monotonic_ns();
-        let age = age::judge(
+        let is_fresh = age::is_fresh(
             stored.updated_unix_s,
-            now_unix_s(),
+            self.now_unix_s(),
             self.config.learner.common.window_s.into(),
-            self.max_age_s(),
         );
-        let age_s = now_unix_s().saturating_sub(stored.updated_unix_s);
+        let age_s = self.now_unix_s().saturating_sub(stored.updated_unix_s);
         let epoch = now.checked_div(self.abi.window_ns).unwrap_or(0) as u32;
         let mut path = tp_path {
             epoch,
@@ -295,7 +302,7 @@ impl Daemon {
             netns_inum,
             ..Default::default()
         };
-        stored.put(&mut path, age.fresh);
+        stored.put(&mut path, is_fresh);
         Some((key, path))
     }
 }

@@ -103,6 +103,8 @@ pub struct Daemon {
     changes: attachment::Changes,
     /// When the cgroup was first found missing.
     gone_since: Option<Instant>,
+    /// When the learner last forgot its old paths; `None` while their age does not count.
+    forgot: Option<Instant>,
     state_file: StateFile,
     /// The learner, if it works in the daemon.
     learning: Option<Learning>,

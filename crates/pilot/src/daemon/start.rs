@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Instant};
 
 use tcpilot_abi::{TP_MAX_ARMS, tp_config, tp_rule};
 use tcpilot_config::{Algorithm, Config, RuleTemplate, has_several_ways_out};
-use tcpilot_kernel::{Pilot, host, own_netns_cookie};
+use tcpilot_kernel::{Pilot, host, own_netns_cookie, wall_clock::Now};
 use tcpilot_show::failure::{Failure, Kind};
 
 use super::{
@@ -110,7 +110,7 @@ impl Daemon {
     /// Makes the daemon and loads the pilot, but does not attach it yet.
     pub(super) fn start(config: Config, args: &RunArgs) -> Result<Daemon, Failure> {
         let mut prepared = Prepared::new(config, args, None)?;
-        let mut state_file = StateFile::open(&args.state)?;
+        let mut state_file = StateFile::open(&args.state, Now::read())?;
         prepared.abi.assignment_secrets = state_file.secrets();
         let queues = Egress::set_up(prepared.devices(), &args.state);
         let pilot = Pilot::load(&prepared.abi, prepared.config.paths_max)?;
@@ -165,6 +165,7 @@ impl Daemon {
             netns: netns::Names::default(),
             changes: attachment::Changes::beside(&cgroup),
             gone_since: None,
+            forgot: None,
             cgroup,
             state_file,
             learning: None,

@@ -10,7 +10,7 @@ use std::{
 use tcpilot_abi::Trouble;
 use tcpilot_config::Config;
 use tcpilot_kernel::clock::monotonic_ns;
-use tcpilot_kernel::{Legacy, Pilot, become_program, cc::Kept};
+use tcpilot_kernel::{Legacy, Pilot, become_program, cc::Kept, wall_clock::Now};
 use tcpilot_show::failure::{Failure, Kind};
 
 use super::{
@@ -203,7 +203,7 @@ impl Daemon {
         let kept = kept.collect::<Result<Vec<Kept>, _>>()?;
         let config = Config::of(inherited.config.as_ref())?;
         let mut prepared = Prepared::new(config, args, Some(&inherited.numbers))?;
-        let mut state_file = StateFile::open(&args.state)?;
+        let mut state_file = StateFile::open(&args.state, Now::read())?;
         prepared.abi.assignment_secrets = state_file.secrets();
         let (egress, problems) = Egress::go_on(prepared.devices(), &args.state);
         let pilot = Pilot::inherit(&prepared.abi, &legacy)?;

@@ -9,6 +9,8 @@ use std::collections::BTreeSet;
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
+use tcpilot_learner::{bytes, saved_at_s};
+
 use super::{StateError, Store};
 
 /// The tables. `arms` are the algorithms compared by the rows, the default first, separated by commas. `kept`
@@ -33,6 +35,10 @@ pub(super) const SCHEMA: &str = "
 
 /// A key and its row, as the learner encodes them.
 pub type SavedRow = (Vec<u8>, Vec<u8>);
+
+/// Stands for the name of a policy in the table of the learner's rows, for the time of the last save. Names of
+/// policies have no slash.
+const CLOCK: &str = "/clock";
 
 /// The first byte of a key of saved costs; no key of the estimates begins with it.
 pub const OF_COSTS: u8 = b'C';
@@ -60,7 +66,45 @@ pub struct Knowledge {
     pub has_more: bool,
 }
 
+impl Knowledge {
+    /// The time of a save by the clock of all knowledge, seconds since 1970.
+    pub fn of_clock(now_s: f64) -> Knowledge {
+        let row = bytes::Writer::new().f64(now_s).clone().finish();
+        Knowledge {
+            policy: CLOCK.to_owned(),
+            rows: vec![(b"now".to_vec(), row)],
+            ..Knowledge::default()
+        }
+    }
+}
+
 impl Store {
+    /// The time of the last save by the clock of all knowledge, seconds since 1970. A file of an older version has the
+    /// times of its rows only.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn saved_s(&self) -> Result<Option<f64>, StateError> {
+        let mut saved_s = None;
+        self.for_each_row(CLOCK, |_, row| {
+            saved_s = bytes::Reader::new(row).and_then(|mut row| row.f64());
+        })?;
+        if saved_s.is_some() {
+            return Ok(saved_s);
+        }
+        for policy in self.known_policies()? {
+            if !policy.contains('/') {
+                self.for_each_row(&policy, |key, row| {
+                    saved_s = [saved_s, saved_at_s(key, row)]
+                        .into_iter()
+                        .flatten()
+                        .reduce(f64::max);
+                })?;
+            }
+        }
+        Ok(saved_s)
+    }
+
     /// The policies with saved knowledge.
     pub(super) fn known_policies(&self) -> Result<Vec<String>, StateError> {
         let read = || {

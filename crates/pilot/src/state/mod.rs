@@ -151,35 +151,26 @@ impl Store {
         }
     }
 
-    /// The paths up to `max_age_s` old, the latest first. [`crate::state::age::judge`] finds their usable
-    /// measures.
+    /// The paths, the latest first. [`crate::state::age::is_fresh`] finds their usable measures.
     ///
     /// # Errors
     /// The database cannot be read.
-    pub fn load(&self, now_unix_s: u64, max_age_s: u64) -> Result<Vec<StoredPath>, StateError> {
-        let mut paths = rows::all(&self.db).map_err(|error| error.or(self))?;
-        paths.retain(|path| now_unix_s.saturating_sub(path.updated_unix_s) <= max_age_s);
-        Ok(paths)
+    pub fn load(&self) -> Result<Vec<StoredPath>, StateError> {
+        rows::all(&self.db).map_err(|error| error.or(self))
     }
 
-    /// Writes these paths, and replaces the ones of the same namespace, prefix and policy. Deletes paths
-    /// older than `max_age_s`, and the oldest of more than [`MAX_PATHS`]. Does all of it or nothing.
+    /// Writes these paths, and replaces the ones of the same namespace, prefix and policy. Deletes paths last
+    /// used before `oldest_unix_s`, and the oldest of more than [`MAX_PATHS`]. Does all of it or nothing.
     ///
     /// # Errors
     /// The database cannot be written.
-    pub fn save(
-        &mut self,
-        paths: &[StoredPath],
-        now_unix_s: u64,
-        max_age_s: u64,
-    ) -> Result<(), StateError> {
-        let oldest = now_unix_s.saturating_sub(max_age_s);
+    pub fn save(&mut self, paths: &[StoredPath], oldest_unix_s: u64) -> Result<(), StateError> {
         let result = (|| {
             let transaction = self
                 .db
                 .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
             rows::upsert(&transaction, paths)?;
-            rows::forget(&transaction, oldest)?;
+            rows::forget(&transaction, oldest_unix_s)?;
             transaction.commit()
         })();
         // Between two saves nobody needs the pages.

@@ -193,6 +193,7 @@ fn load(args: &LoadArgs) -> Result<(), Failure> {
         let loaded = Loaded::counting(name, counting)?;
         let verified: u32 = loaded.verified_instructions().iter().map(|(_, n)| n).sum();
         let (name, needs_ecn) = (loaded.name().to_owned(), loaded.needs_ecn());
+        cc::check_free(&args.bpffs, &name)?;
         if args.update {
             cc::update_pinned(&args.bpffs, loaded)?;
         } else {

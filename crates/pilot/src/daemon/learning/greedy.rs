@@ -94,6 +94,8 @@ pub struct EpsilonGreedy {
     saved_ns: u64,
     /// The keys of the costs in the file.
     saved: HashSet<Vec<u8>>,
+    /// The learner's clock at the monotonic clock's zero, as of the start.
+    zero_s: f64,
 }
 
 /// The costs of a path in the state file. Algorithms are kept by their names.
@@ -146,6 +148,7 @@ impl EpsilonGreedy {
             arms,
             saved_ns: 0,
             saved: HashSet::new(),
+            zero_s: 0.0,
         })
     }
 
@@ -335,6 +338,7 @@ impl Learner for EpsilonGreedy {
     }
 
     fn take_up(&mut self, rows: &mut SavedRows<'_>, now_s: f64) -> Restored {
+        self.zero_s = now_s - monotonic_ns() as f64 / 1e9;
         let mut costs = Vec::new();
         let mut others = without_costs(rows, &mut costs);
         let mut restored = self.estimates.take_up(&mut others, now_s);
@@ -367,7 +371,7 @@ impl Learner for EpsilonGreedy {
             }
             let key = key_bytes(&costs.key);
             if costs.updated_ns >= self.saved_ns.saturating_sub(TICK_NS) || !gone.contains(&key) {
-                let saved = self.to_saved(&costs, tcpilot_kernel::clock::unix_s());
+                let saved = self.to_saved(&costs, self.zero_s + begun_ns as f64 / 1e9);
                 row(&key, serde_json::to_vec(&saved).ok().as_deref());
             }
             gone.remove(&key);

@@ -104,6 +104,14 @@ impl Learners {
         }
     }
 
+    /// Forgets the paths whose knowledge has faded.
+    pub fn forget_old(&mut self) {
+        let now_s = self.clock.now_s();
+        for policy in &mut self.policies {
+            policy.learner.forget_old(now_s);
+        }
+    }
+
     /// Notes the origin of a record's domain.
     fn note_origin(&mut self, record: &tp_record) {
         let origin = Origin {
@@ -190,3 +198,5 @@ impl Learners {
 mod moves_tests;
 #[cfg(test)]
 pub(super) mod tests;
+#[cfg(test)]
+mod wrong_clock_tests;

@@ -38,6 +38,7 @@ use tcpilot_abi::tp_record;
 use tcpilot_config::{Config, LearnerKind};
 use tcpilot_kernel::{ConnStarts, Ends, Heartbeat, Live, Records, Sampler};
 
+pub use clock::Clock;
 pub use counts::Counts;
 pub use effect::secrets;
 pub use greedy::Greedy;
@@ -317,6 +318,11 @@ impl Learning {
         let _ = self.ask(move |learners| learners.is_resting = is_resting);
     }
 
+    /// Forgets the paths whose knowledge has faded. Call it only if the wall clock has been right for long.
+    pub fn forget_old(&self) {
+        let _ = self.ask(Learners::forget_old);
+    }
+
     /// All counts so far.
     pub fn counts(&self) -> Option<Counts> {
         self.ask(|learners| learners.counts())
@@ -442,7 +448,8 @@ impl Learning {
         if restored.is_anew && keys.learner.common.kind == LearnerKind::THOMPSON {
             dists.clear();
         }
-        let mut learners = Learners::new(restored.policies, Box::new(dists), restored.clock);
+        let mut learners =
+            Learners::new(restored.policies, Box::new(dists), restored.clock.clone());
         let estimates = &keys.learner.estimates;
         learners.begin_now(estimates.sample_bytes);
         if !keys.dry_run {

@@ -78,7 +78,7 @@ pub fn policy_settings(
 
 impl Restored {
     /// Reads the saved knowledge about these policies; `store` is `None` if there is no file now. The
-    /// programs divide addresses into groups by `secrets`. `now_unix_s` is the wall clock's time.
+    /// programs divide addresses into groups by `secrets`.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -86,9 +86,8 @@ impl Restored {
         all: Vec<PolicySettings>,
         store: Option<&Store>,
         secrets: AssignmentSecrets,
-        now_unix_s: f64,
+        clock: Clock,
     ) -> Result<Restored, StateError> {
-        let clock = Clock::new(now_unix_s);
         let mut restored = Restored {
             policies: Vec::new(),
             clock,
@@ -96,20 +95,15 @@ impl Restored {
             is_anew: false,
         };
         for settings in all {
-            restored.add(settings, store, now_unix_s as u64)?;
+            restored.add(settings, store)?;
         }
         Ok(restored)
     }
 
-    fn add(
-        &mut self,
-        settings: PolicySettings,
-        store: Option<&Store>,
-        now_unix_s: u64,
-    ) -> Result<(), StateError> {
+    fn add(&mut self, settings: PolicySettings, store: Option<&Store>) -> Result<(), StateError> {
         let name = settings.name.clone();
         let store = match store {
-            Some(store) if has_rows(store, &settings, now_unix_s)? => Some(store),
+            Some(store) if has_rows(store, &settings)? => Some(store),
             _ => None,
         };
         // Costs stay in the file while another learner works.
@@ -141,13 +135,8 @@ impl Restored {
                  {rest} were taken up"
             );
         } else if read.taken_up > 0 {
-            let (rows, too_old) = (read.taken_up, read.too_old);
-            tracing::info!(
-                policy = name,
-                rows,
-                too_old,
-                "took up what was learned before"
-            );
+            let rows = read.taken_up;
+            tracing::info!(policy = name, rows, "took up what was learned before");
         }
         if let Some(store) = store {
             policy.read_measures(store)?;
@@ -159,9 +148,9 @@ impl Restored {
 
 /// Whether there are saved rows of a policy, and they compare the same algorithms with the same default. Other
 /// rows mean nothing here.
-fn has_rows(store: &Store, settings: &PolicySettings, now_unix_s: u64) -> Result<bool, StateError> {
+fn has_rows(store: &Store, settings: &PolicySettings) -> Result<bool, StateError> {
     let Some(arms) = store.known_arms(&settings.name)? else {
-        match paths_of_costs(store, &settings.name, now_unix_s)? {
+        match paths_of_costs(store, &settings.name)? {
             0 => {}
             paths => tracing::info!(
                 "what an older version's epsilon-greedy learned for policy {} (paths: {paths}) is not taken up: \
@@ -184,8 +173,8 @@ fn has_rows(store: &Store, settings: &PolicySettings, now_unix_s: u64) -> Result
 }
 
 /// Paths of this policy with epsilon-greedy's knowledge. Paths used by tunings alone have no samples.
-fn paths_of_costs(store: &Store, policy: &str, now_unix_s: u64) -> Result<usize, StateError> {
-    let paths = store.load(now_unix_s, u64::MAX)?;
+fn paths_of_costs(store: &Store, policy: &str) -> Result<usize, StateError> {
+    let paths = store.load()?;
     let learned = paths
         .iter()
         .filter(|path| path.policy == policy && path.algorithms.iter().any(|arm| arm.samples > 0));
