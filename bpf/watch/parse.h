@@ -117,12 +117,14 @@ static __always_inline int tp_parse_udp(const unsigned char *head, const struct 
 		__u32 first, second;
 	} h;
 
+	if (length < TP_UDP_HEADER)
+		return TP_OTHER;
 	/* If the payload is shorter, the rest is not looked at. */
 	if (TP_READ(h, head, ip->at))
 		return TP_UNREADABLE;
 	p->key.source_port = bpf_ntohs(h.source);
 	p->key.destination_port = bpf_ntohs(h.destination);
-	p->payload = length > TP_UDP_HEADER ? length - TP_UDP_HEADER : 0;
+	p->payload = length - TP_UDP_HEADER;
 	p->flags = TP_FIRST_UNREAD;
 	if (ip->at + TP_UDP_HEADER < tail) {
 		p->flags = h.first;
@@ -209,7 +211,7 @@ static __noinline int tp_parse_any(struct sk_buff *skb, __u32 network_at, struct
 	if ((__s32)length < 0)
 		return TP_OTHER;
 	/* Short frames are padded; a longer one that exceeds its header's length is GSO's. */
-	if (ip.length && ip.length < length && length < 64)
+	if (ip.length != TP_NO_LENGTH && (__u32)ip.length < length && length < 64)
 		length = ip.length;
 	p->key.protocol = ip.protocol;
 	if (ip.protocol == IPPROTO_TCP)
@@ -275,7 +277,8 @@ static __always_inline int tp_take_udp(const __u32 *udp, __u32 length, struct tp
 #define TP_USUAL_IPV6 60
 
 /* Takes the usual packet of IPv4: TCP but no SYN, or UDP, without options of IP; 0: another one. w:
- * from the network header on, of the length above.  length: of all from there on.  is_back: the key
+ * from the network header on, of the length above.  length: of all from there on.  A shorter packet
+ * in a padded frame is another one, so its lengths are checked by tp_parse_any().  is_back: the key
  * is that of the other direction. */
 static __always_inline int tp_take_ipv4(const __u32 *w, __u32 length, struct tp_packet *p,
 					int is_back)
@@ -284,13 +287,15 @@ static __always_inline int tp_take_ipv4(const __u32 *w, __u32 length, struct tp_
 	tp_word *key = (tp_word *)&p->key;
 	__u32 first = w[0], protocol = (w[2] >> 8) & 0xff, total;
 
-	if ((first & 0xff) != 0x45 || (w[1] & bpf_htonl(0x1fff)) || length < TP_USUAL_IPV4)
+	if ((first & 0xff) != 0x45 || (w[1] & bpf_htonl(0x1fff)))
 		return 0;
 	if (length < 64 + 20) {
 		total = bpf_ntohs(first >> 16);
 		if (total && total < length)
 			length = total;
 	}
+	if (length < TP_USUAL_IPV4)
+		return 0;
 	key[0] = key[2] = 0;
 	key[1] = source << 32 | TP_MAPPED;
 	key[3] = destination << 32 | TP_MAPPED;
@@ -305,10 +310,12 @@ static __always_inline int tp_take_ipv6(const __u32 *w, __u32 length, struct tp_
 {
 	__u32 total = bpf_ntohs(w[1]), protocol = (w[1] >> 16) & 0xff;
 
-	if ((w[0] & 0xf0) != 0x60 || length < TP_USUAL_IPV6)
+	if ((w[0] & 0xf0) != 0x60)
 		return 0;
 	if (total && total + 40 < length && length < 64 + 40)
 		length = total + 40;
+	if (length < TP_USUAL_IPV6)
+		return 0;
 	__builtin_memcpy(p->key.source, w + (is_back ? 6 : 2), 16);
 	__builtin_memcpy(p->key.destination, w + (is_back ? 2 : 6), 16);
 	if (protocol == IPPROTO_TCP)

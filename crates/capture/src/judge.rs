@@ -267,3 +267,125 @@ fn configuration(options: &Options) -> tp_watch_config {
         ..tp_watch_config::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a parser makes of a packet, as capture.c has it.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    struct Parsed {
+        result: u32,
+        payload: u32,
+        packets: u32,
+        bytes: u32,
+        version: u32,
+        ports: [u16; 2],
+        protocol: u8,
+        flags: u8,
+        id_length: u8,
+        pad: u8,
+    }
+
+    unsafe extern "C" {
+        fn tp_capture_parse(captured: *const Captured, is_by_pieces: u32, to: *mut Parsed);
+    }
+
+    const ETHERNET: usize = 14;
+    const TCP: u8 = 6;
+    const UDP: u8 = 17;
+    const OTHER: u32 = 1;
+
+    /// A frame with so many bytes from the IP header on, whose own length field is another one.
+    struct Frame {
+        version: u8,
+        protocol: u8,
+        field: u16,
+        bytes: usize,
+    }
+
+    impl Frame {
+        fn ip_header(&self) -> usize {
+            if self.version == 4 { 20 } else { 40 }
+        }
+
+        fn written(&self) -> Vec<u8> {
+            let [high, low] = self.field.to_be_bytes();
+            let mut bytes = vec![0; ETHERNET];
+            if self.version == 4 {
+                bytes.extend([0x45, 0, high, low, 0, 0, 0x40, 0, 64, self.protocol, 0, 0]);
+                bytes.extend([10, 0, 0, 1, 10, 0, 0, 2]);
+            } else {
+                bytes.extend([0x60, 0, 0, 0, high, low, self.protocol, 64]);
+                bytes.extend((1..=32).collect::<Vec<u8>>());
+            }
+            bytes.extend([3, 232, 7, 208]); // ports 1000 and 2000
+            bytes.extend([0xc1, 2, 3, 4, 5, 6, 7, 8, 0x50, 0x10, 9, 9, 9, 9, 0, 0]);
+            bytes.resize(ETHERNET + self.bytes.max(self.ip_header() + 20), 0xee);
+            bytes
+        }
+
+        fn parsed(&self, is_by_pieces: bool) -> Parsed {
+            let (data, mut parsed) = (self.written(), Parsed::default());
+            let captured = Captured {
+                data: data.as_ptr(),
+                at_ns: 0,
+                bytes: data.len() as u32,
+                length: (ETHERNET + self.bytes) as u32,
+                network_at: ETHERNET as u32,
+                device: 1,
+                protocol: if self.version == 4 { 0x0800 } else { 0x86dd },
+                pad: [0; 3],
+            };
+            let _only = ONLY.lock().unwrap_or_else(PoisonError::into_inner);
+            // SAFETY: both outlive the call, and the guard makes this the only one.
+            unsafe { tp_capture_parse(&raw const captured, is_by_pieces.into(), &raw mut parsed) };
+            parsed
+        }
+
+        /// The payload by the length fields; `None`: there is no whole header.
+        fn payload(&self) -> Option<u32> {
+            let field = usize::from(self.field);
+            let above = match (self.version, field) {
+                (_, 0) => usize::MAX, // not given
+                (4, _) => field.saturating_sub(20),
+                _ => field,
+            };
+            let in_frame = self.bytes.checked_sub(self.ip_header())?;
+            // Only a short frame is padded.
+            let length = if in_frame < 64 {
+                above.min(in_frame)
+            } else {
+                in_frame
+            };
+            let header = if self.protocol == TCP { 20 } else { 8 };
+            length.checked_sub(header).map(|bytes| bytes as u32)
+        }
+    }
+
+    #[test]
+    fn parsers_agree_at_every_short_length() {
+        for (version, protocol) in [(4, TCP), (4, UDP), (6, TCP), (6, UDP)] {
+            for field in 0..=100 {
+                for bytes in 0..=130 {
+                    let frame = Frame {
+                        version,
+                        protocol,
+                        field,
+                        bytes,
+                    };
+                    let what = format!("IPv{version}, {protocol}, {field} in {bytes}");
+                    let (usual, pieces) = (frame.parsed(false), frame.parsed(true));
+                    assert_eq!(usual, pieces, "{what}");
+                    match frame.payload() {
+                        Some(payload) => {
+                            assert_eq!((usual.result, usual.payload), (0, payload), "{what}");
+                        }
+                        None => assert_eq!(usual.result, OTHER, "{what}"),
+                    }
+                }
+            }
+        }
+    }
+}
