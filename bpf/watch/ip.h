@@ -26,6 +26,23 @@ struct tp_ip {
 
 #define TP_NO_LENGTH (-1)
 
+/* What PPPoE puts before the IP header in a session (RFC 2516, sections 4 and 6).  A first byte of
+ * 0x11 is no version of IP. */
+struct tp_pppoe {
+	__u8 version_type, code;
+	__u16 session, length;
+	__u16 protocol; /* of PPP */
+};
+#define TP_PPPOE 0x11
+#define TP_PPP_IP 0x0021
+#define TP_PPP_IPV6 0x0057
+
+static __always_inline int tp_is_pppoe_ip(const struct tp_pppoe *h)
+{
+	return h->version_type == TP_PPPOE && !h->code &&
+	       (h->protocol == bpf_htons(TP_PPP_IP) || h->protocol == bpf_htons(TP_PPP_IPV6));
+}
+
 /* The length of the layer above.  total: the field, which is 0 in a packet too long for it.
  * headers: what the field counts besides; a field that is too small leaves nothing. */
 static __always_inline __s32 tp_length_above(__u32 total, __u32 headers)

@@ -2,7 +2,8 @@
 /*
  * parse.h - reads a packet's headers.
  *
- * VLAN tags are skipped, in the packet or in the skb; they are no part of a flow's key.  In
+ * VLAN tags are skipped, in the packet or in the skb; they are no part of a flow's key.  So are
+ * the headers of a PPPoE session.  In
  * tunnels the outer headers count: their packets are "other" unless they are UDP.  Fragments
  * after the first have no ports and are "other" too.
  */
@@ -134,6 +135,16 @@ static __always_inline int tp_parse_udp(const unsigned char *head, const struct 
 	return TP_PARSED;
 }
 
+/* Offset of the IP header in a PPPoE session; 0: it carries something else. */
+static __always_inline __u32 tp_find_in_pppoe(const unsigned char *head, __u32 at)
+{
+	struct tp_pppoe h;
+
+	if (TP_READ(h, head, at) || !tp_is_pppoe_ip(&h))
+		return 0;
+	return at + sizeof(h);
+}
+
 /* Offset of the IP header from the head; 0: not IP.  A tag in the packet lies before the IP
  * header, unless the network header was set behind the tag already. */
 static __always_inline __u32 tp_find_ip(const unsigned char *head, __u32 at, __u16 protocol)
@@ -143,19 +154,19 @@ static __always_inline __u32 tp_find_ip(const unsigned char *head, __u32 at, __u
 	} vlan;
 
 	for (int i = 0; i < 2; i++) {
-		if (protocol == bpf_htons(ETH_P_IP) || protocol == bpf_htons(ETH_P_IPV6))
-			return at;
 		if (protocol != bpf_htons(ETH_P_8021Q) && protocol != bpf_htons(ETH_P_8021AD))
-			return 0;
+			break;
 		if (TP_READ(vlan, head, at))
 			return 0;
 		protocol = vlan.protocol;
 		if (protocol != bpf_htons(ETH_P_IP) && protocol != bpf_htons(ETH_P_IPV6) &&
-		    protocol != bpf_htons(ETH_P_8021Q))
+		    protocol != bpf_htons(ETH_P_8021Q) && protocol != bpf_htons(ETH_P_PPP_SES))
 			return at; /* no tag here: the network header is IP's own */
 		at += sizeof(vlan);
 	}
-	return at;
+	if (protocol == bpf_htons(ETH_P_PPP_SES))
+		return tp_find_in_pppoe(head, at);
+	return protocol == bpf_htons(ETH_P_IP) || protocol == bpf_htons(ETH_P_IPV6) ? at : 0;
 }
 
 /*

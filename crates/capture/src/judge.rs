@@ -73,7 +73,7 @@ pub struct Counts {
     pub taken: u64,
     /// IP, but neither TCP nor UDP, or with headers that contradict themselves.
     pub other: u64,
-    /// Not IP: ARP, PPPoE, MPLS.
+    /// Not IP: ARP, MPLS, control packets of PPPoE.
     pub not_ip: u64,
     /// Fragments behind the first.
     pub fragments: u64,
@@ -293,6 +293,7 @@ mod tests {
     }
 
     const ETHERNET: usize = 14;
+    const PPPOE: usize = 8;
     const TCP: u8 = 6;
     const UDP: u8 = 17;
     const OTHER: u32 = 1;
@@ -303,6 +304,25 @@ mod tests {
         protocol: u8,
         field: u16,
         bytes: usize,
+    }
+
+    /// protocol: of Ethernet.
+    fn parsed(data: &[u8], length: usize, protocol: u16, is_by_pieces: bool) -> Parsed {
+        let mut parsed = Parsed::default();
+        let captured = Captured {
+            data: data.as_ptr(),
+            at_ns: 0,
+            bytes: data.len() as u32,
+            length: length as u32,
+            network_at: ETHERNET as u32,
+            device: 1,
+            protocol,
+            pad: [0; 3],
+        };
+        let _only = ONLY.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: both outlive the call, and the guard makes this the only one.
+        unsafe { tp_capture_parse(&raw const captured, is_by_pieces.into(), &raw mut parsed) };
+        parsed
     }
 
     impl Frame {
@@ -327,21 +347,18 @@ mod tests {
         }
 
         fn parsed(&self, is_by_pieces: bool) -> Parsed {
-            let (data, mut parsed) = (self.written(), Parsed::default());
-            let captured = Captured {
-                data: data.as_ptr(),
-                at_ns: 0,
-                bytes: data.len() as u32,
-                length: (ETHERNET + self.bytes) as u32,
-                network_at: ETHERNET as u32,
-                device: 1,
-                protocol: if self.version == 4 { 0x0800 } else { 0x86dd },
-                pad: [0; 3],
-            };
-            let _only = ONLY.lock().unwrap_or_else(PoisonError::into_inner);
-            // SAFETY: both outlive the call, and the guard makes this the only one.
-            unsafe { tp_capture_parse(&raw const captured, is_by_pieces.into(), &raw mut parsed) };
-            parsed
+            let protocol = if self.version == 4 { 0x0800 } else { 0x86dd };
+            let length = ETHERNET + self.bytes;
+            parsed(&self.written(), length, protocol, is_by_pieces)
+        }
+
+        /// The same in a session of PPPoE.
+        fn parsed_in_pppoe(&self, code: u8) -> Parsed {
+            let (mut data, length) = (self.written(), ETHERNET + PPPOE + self.bytes);
+            let of_ppp = if self.version == 4 { 0x21 } else { 0x57 };
+            let header = [0x11, code, 0, 7, 0, 0, 0, of_ppp];
+            data.splice(ETHERNET..ETHERNET, header);
+            parsed(&data, length, 0x8864, false)
         }
 
         /// The payload by the length fields; `None`: there is no whole header.
@@ -386,6 +403,26 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn pppoe_sessions_are_parsed_as_ip() {
+        for (version, protocol) in [(4, TCP), (4, UDP), (6, TCP), (6, UDP)] {
+            let frame = Frame {
+                version,
+                protocol,
+                field: 1400,
+                bytes: 1400 + if version == 4 { 0 } else { 40 },
+            };
+            let (plain, inside) = (frame.parsed(false), frame.parsed_in_pppoe(0));
+            let expected = Parsed {
+                bytes: plain.bytes + PPPOE as u32,
+                ..plain
+            };
+            assert_eq!((plain.result, inside), (0, expected));
+            // Discovery (RFC 2516, section 5) carries no IP.
+            assert_eq!(frame.parsed_in_pppoe(0x65).result, OTHER);
         }
     }
 }

@@ -67,6 +67,22 @@ fn device(out: &mut String, view: &View) {
     if let Some(unseen) = view.unseen_packets.filter(|n| *n > 0) {
         let _ = writeln!(out, "{unseen} packets left unseen: this host is busy");
     }
+    let parts = [
+        (view.other_packets, "of other protocols"),
+        (view.unreadable_packets, "with unreadable headers"),
+    ];
+    if let Some(text) = listed(&parts) {
+        let _ = writeln!(out, "not parsed: {text}");
+    }
+}
+
+/// The counts that are not 0; `None` if all are.
+fn listed(parts: &[(u64, &str)]) -> Option<String> {
+    let counts = parts.iter().filter(|(count, _)| *count > 0);
+    let words: Vec<String> = counts
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    (!words.is_empty()).then(|| words.join(", "))
 }
 
 /// The lines for a capture: its size, and what was not judged.
@@ -88,13 +104,8 @@ fn read(out: &mut String, view: &View, capture: &CaptureView) {
         (capture.timeless_packets, "without a time"),
         (capture.doubled_packets, "seen at another device already"),
     ];
-    let parts: Vec<String> = parts
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what}"))
-        .collect();
-    if !parts.is_empty() {
-        let _ = writeln!(out, "not judged: {}", parts.join(", "));
+    if let Some(text) = listed(&parts) {
+        let _ = writeln!(out, "not judged: {text}");
     }
     if view.unproved_packets > 0 {
         let _ = writeln!(
@@ -160,6 +171,23 @@ pub fn flows(views: &[View], selection: &Selection<FlowView>, width: Option<usiz
 mod tests {
     use super::*;
     use tcpilot_show::select::ListQuery;
+
+    #[test]
+    fn a_device_says_what_was_not_parsed() {
+        let text = |other_packets, unreadable_packets| {
+            let view = View {
+                other_packets,
+                unreadable_packets,
+                ..View::example(vec![])
+            };
+            head(&[view])
+        };
+        assert!(
+            text(1202, 3)
+                .contains("\nnot parsed: 1202 of other protocols, 3 with unreadable headers\n")
+        );
+        assert!(!text(0, 0).contains("not parsed"));
+    }
 
     #[test]
     fn a_capture_says_what_was_not_judged() {
