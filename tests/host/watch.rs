@@ -11,6 +11,8 @@ use tcpilot_tests::{
     programs_of, sh, until,
 };
 
+use crate::watch_sent::has_tcx;
+
 // A host feels its own queue: it takes several flows, and few packets, to overflow one.
 const SHALLOW: &str = "tbf rate 20mbit burst 3kb limit 8000";
 
@@ -136,6 +138,15 @@ fn one_way_flows_are_shown_on_request() {
         (look.total("unproved_packets") > 1000).then(|| look.clone())
     });
     assert!(look.flows.is_empty());
+    if has_tcx() {
+        let there = watch(&lab, &["--acks-at", "back0"]);
+        there.until("acknowledgements are seen there", |look| {
+            (look.to(&to)?["rounds"].as_u64()? > 10).then_some(())
+        });
+    } else {
+        let output = try_watch(near(&lab), "eth0 --acks-at back0");
+        assert_eq!(output.status.code(), Some(4), "{output:?}");
+    }
     // A device with only acknowledgements has no flow to show: the data is not queued there.
     let look = behind.until("acknowledgements pass", |look| {
         (look.total("in_packets") > 100).then(|| look.clone())

@@ -14,6 +14,11 @@ use crate::link::FlowView;
 /// The text if there is no flow to show yet.
 const NO_FLOW: &str = "no flow yet: one is shown when data of it was acknowledged through here\n";
 
+/// The further line if so many packets of data have passed without one.
+const NO_ACKS: &str = "data pass without acknowledgements: --acks-at DEV names the device where these pass, at an ifb \
+                       the one whose incoming packets it gets\n";
+const NO_ACKS_AFTER: u64 = 100;
+
 /// The same of a capture.
 const NO_FLOW_READ: &str = "no flow: one is shown when the capture has both its data and their acknowledgements; \
                             --one-way does without these\n";
@@ -145,7 +150,11 @@ pub fn flows(views: &[View], selection: &Selection<FlowView>, width: Option<usiz
     let mut flows: Vec<FlowView> = views.iter().flat_map(|v| v.flows.iter().cloned()).collect();
     if flows.is_empty() {
         let is_capture = views.iter().any(|view| view.capture.is_some());
-        return if is_capture { NO_FLOW_READ } else { NO_FLOW }.to_owned();
+        if is_capture {
+            return NO_FLOW_READ.to_owned();
+        }
+        let has_data = views.iter().any(|v| v.unproved_packets > NO_ACKS_AFTER);
+        return [NO_FLOW, if has_data { NO_ACKS } else { "" }].concat();
     }
     flows.sort_by_key(|flow| std::cmp::Reverse(flow.rate));
     selection.apply(&mut flows);
@@ -187,6 +196,20 @@ mod tests {
                 .contains("\nnot parsed: 1202 of other protocols, 3 with unreadable headers\n")
         );
         assert!(!text(0, 0).contains("not parsed"));
+    }
+
+    #[test]
+    fn data_without_acknowledgements_name_an_option() {
+        let selection = Selection::new(&ListQuery::default()).unwrap();
+        let text = |unproved_packets| {
+            let view = View {
+                unproved_packets,
+                ..View::example(vec![])
+            };
+            flows(&[view], &selection, None)
+        };
+        assert_eq!(text(7), NO_FLOW);
+        assert!(text(500).contains("--acks-at DEV"));
     }
 
     #[test]
