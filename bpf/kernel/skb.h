@@ -12,6 +12,7 @@
 #define ETH_P_IPV6 0x86dd
 #define ETH_P_8021Q 0x8100
 #define ETH_P_8021AD 0x88a8
+#define ETH_P_PPP_SES 0x8864
 #define IPPROTO_HOPOPTS 0
 #define IPPROTO_TCP 6
 #define IPPROTO_UDP 17

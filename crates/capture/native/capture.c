@@ -450,6 +450,38 @@ int tp_capture_packet(const struct tp_captured *c)
 	return result;
 }
 
+/* What a parser makes of a packet that leaves. */
+struct tp_capture_parsed {
+	__u32 result; /* enum tp_parsed; unless it is 0, nothing else counts */
+	__u32 payload, packets, bytes, version;
+	__u16 source_port, destination_port;
+	__u8 protocol, flags, id_length, pad;
+};
+
+/* Parses a packet, for tests.  is_by_pieces: not by the single read of usual packets. */
+void tp_capture_parse(const struct tp_captured *c, __u32 is_by_pieces, struct tp_capture_parsed *to)
+{
+	struct tp_packet p = {};
+	struct sk_buff skb;
+
+	memset(to, 0, sizeof(*to));
+	fill(&skb, c);
+	cut(&skb, 0);
+	to->result = is_by_pieces ? tp_parse_any(&skb, skb.network_header, &p)
+				  : tp_parse(&skb, skb.network_header, &p);
+	if (to->result)
+		return;
+	to->payload = p.payload;
+	to->packets = p.packets;
+	to->bytes = p.bytes;
+	to->source_port = p.key.source_port;
+	to->destination_port = p.key.destination_port;
+	to->protocol = p.key.protocol;
+	to->flags = p.flags;
+	to->version = p.version;
+	to->id_length = p.id_length;
+}
+
 /* What is at a place of the table of flows; 0: there is no such place. */
 const struct tp_watch_flow *tp_capture_flow(__u32 place)
 {

@@ -17,6 +17,7 @@ use tcpilot_show::{
     metrics::Server,
 };
 
+mod acks;
 pub mod args;
 pub mod census;
 pub mod fair;
@@ -216,6 +217,7 @@ fn check_devices(args: &WatchArgs) -> Result<(), Failure> {
     let for_one = [
         ("--fair", args.fair.fair),
         ("--record", args.record.is_some()),
+        ("--acks-at", args.acks_at.is_some()),
     ];
     match for_one.iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) if devices.len() > 1 => refuse(

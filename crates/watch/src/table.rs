@@ -15,6 +15,11 @@ use crate::link::FlowView;
 /// The text if there is no flow to show yet.
 const NO_FLOW: &str = "no flow yet: one is shown when data of it was acknowledged through here\n";
 
+/// The further line if so many packets of data have passed without one.
+const NO_ACKS: &str = "data pass without acknowledgements: --acks-at DEV names the device where these pass, at an ifb \
+                       the one whose incoming packets it gets\n";
+const NO_ACKS_AFTER: u64 = 100;
+
 /// The same of a capture.
 const NO_FLOW_READ: &str = "no flow: one is shown when the capture has both its data and their acknowledgements; \
                             --one-way does without these\n";
@@ -68,6 +73,22 @@ fn device(out: &mut String, view: &View) {
     if let Some(unseen) = view.unseen_packets.filter(|n| *n > 0) {
         let _ = writeln!(out, "{unseen} packets left unseen: this host is busy");
     }
+    let parts = [
+        (view.other_packets, "of other protocols"),
+        (view.unreadable_packets, "with unreadable headers"),
+    ];
+    if let Some(text) = listed(&parts) {
+        let _ = writeln!(out, "not parsed: {text}");
+    }
+}
+
+/// The counts that are not 0; `None` if all are.
+fn listed(parts: &[(u64, &str)]) -> Option<String> {
+    let counts = parts.iter().filter(|(count, _)| *count > 0);
+    let words: Vec<String> = counts
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    (!words.is_empty()).then(|| words.join(", "))
 }
 
 /// The lines for a capture: its size, and what was not judged.
@@ -92,13 +113,8 @@ fn read(out: &mut String, view: &View, capture: &CaptureView) {
         (capture.timeless_packets, "without a time"),
         (capture.doubled_packets, "seen at another device already"),
     ];
-    let parts: Vec<String> = parts
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what}"))
-        .collect();
-    if !parts.is_empty() {
-        let _ = writeln!(out, "not judged: {}", parts.join(", "));
+    if let Some(text) = listed(&parts) {
+        let _ = writeln!(out, "not judged: {text}");
     }
     if view.unproved_packets > 0 {
         let _ = writeln!(
@@ -138,7 +154,11 @@ pub fn flows(views: &[View], selection: &Selection<FlowView>, width: Option<usiz
     let mut flows: Vec<FlowView> = views.iter().flat_map(|v| v.flows.iter().cloned()).collect();
     if flows.is_empty() {
         let is_capture = views.iter().any(|view| view.capture.is_some());
-        return if is_capture { NO_FLOW_READ } else { NO_FLOW }.to_owned();
+        if is_capture {
+            return NO_FLOW_READ.to_owned();
+        }
+        let has_data = views.iter().any(|v| v.unproved_packets > NO_ACKS_AFTER);
+        return [NO_FLOW, if has_data { NO_ACKS } else { "" }].concat();
     }
     flows.sort_by_key(|flow| std::cmp::Reverse(flow.rate));
     selection.apply(&mut flows);
@@ -164,6 +184,37 @@ pub fn flows(views: &[View], selection: &Selection<FlowView>, width: Option<usiz
 mod tests {
     use super::*;
     use tcpilot_show::select::ListQuery;
+
+    #[test]
+    fn a_device_says_what_was_not_parsed() {
+        let text = |other_packets, unreadable_packets| {
+            let view = View {
+                other_packets,
+                unreadable_packets,
+                ..View::example(vec![])
+            };
+            head(&[view])
+        };
+        assert!(
+            text(1202, 3)
+                .contains("\nnot parsed: 1202 of other protocols, 3 with unreadable headers\n")
+        );
+        assert!(!text(0, 0).contains("not parsed"));
+    }
+
+    #[test]
+    fn data_without_acknowledgements_name_an_option() {
+        let selection = Selection::new(&ListQuery::default()).unwrap();
+        let text = |unproved_packets| {
+            let view = View {
+                unproved_packets,
+                ..View::example(vec![])
+            };
+            flows(&[view], &selection, None)
+        };
+        assert_eq!(text(7), NO_FLOW);
+        assert!(text(500).contains("--acks-at DEV"));
+    }
 
     #[test]
     fn a_capture_says_what_was_not_judged() {

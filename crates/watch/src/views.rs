@@ -19,7 +19,7 @@ figures! {
         judged_packets: u64, Packets;
         /// IP, but neither TCP nor UDP.
         other_packets: u64, Packets;
-        /// Not IP: ARP, PPPoE, MPLS.
+        /// Not IP: ARP, MPLS, control packets of PPPoE.
         not_ip_packets: u64, Packets;
         /// Fragments behind the first.
         fragments: u64, Packets;

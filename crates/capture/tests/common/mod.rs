@@ -295,7 +295,13 @@ fn stamp(at_ns: u64) -> u32 {
 /// The upload of a sender that adds a packet to its window each round trip, and halves it when the queue overflows (RFC
 /// 5681), for so many packets. Times are those of the sender until the end, when each packet gets that of its place.
 pub fn upload(path: Path, packets: usize) -> Vec<Packet> {
+    upload_from(path, 10, packets)
+}
+
+/// The same of a sender that begins with a window of so many packets.
+pub fn upload_from(path: Path, window: u32, packets: usize) -> Vec<Packet> {
     let mut sender = Sender::new(path);
+    sender.window = f64::from(window);
     while sender.sent.len() < packets {
         sender.step();
     }

@@ -48,7 +48,7 @@ pub struct WatchArgs {
     /// Flows of both directions are listed. Since a capture has no queue, the column Queue is what round trips take beyond
     /// their least: the time in all queues of the path. With --for only the first seconds are read.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["devices", "once", "record", "rate_mbit", "census",
-        "listen", "ipfix", "mark", "fair", "restore"])]
+        "listen", "ipfix", "mark", "fair", "restore", "acks_at"])]
     pub read: Option<PathBuf>,
     /// Classifier of the flows
     #[arg(long, value_name = "NAME", default_value = "tcpilot")]
@@ -80,6 +80,11 @@ pub struct WatchArgs {
     /// to it
     #[arg(long = "rate", value_name = "MBIT")]
     pub rate_mbit: Option<f64>,
+    /// Another device, past which the acknowledgements go, in either direction
+    ///
+    /// At an ifb it is the device whose incoming packets are redirected to it. It needs kernel 6.6.
+    #[arg(long, value_name = "DEV", conflicts_with = "one_way")]
+    pub acks_at: Option<String>,
     /// Use this if acknowledgements take another way: a flow then counts after 64 packets, without proof that
     /// it is real
     #[arg(long)]
