@@ -173,8 +173,8 @@ impl Orders {
         self.sharers.len()
     }
 
-    /// Each flow's properties for the choice of its queue. A flow waits with those of its group. A subscriber's flows wait
-    /// together, whatever their groups are.
+    /// Each flow's properties for the choice of its queue. A flow waits with those of its group. A
+    /// subscriber's flows wait together, whatever their groups are.
     fn waits(&self) -> HashMap<u32, Wait> {
         let mut waits: HashMap<u32, Wait> = HashMap::new();
         for known in self.known.values().filter(|k| self.is_dealt(k.group)) {
