@@ -11,7 +11,7 @@ pub const RECOVERY: u8 = 3;
 /// After a time-out.
 pub const LOSS: u8 = TP_STATE_LOSS as u8;
 
-/// The pure functions of an algorithm, as methods of its state. By default a method does nothing.
+/// The pure functions of an algorithm, as methods of its state; those it lacks do nothing.
 pub trait Control: Default {
     /// A connection begins.
     fn begin(&mut self, _ack: &tp_ack) {}
