@@ -52,7 +52,7 @@ static void path_waited(struct tp_watch_flow *flow, __u64 now_ns);
 #define BEHIND_BYTES 64
 /* The payload of a segment if no SYN showed more or less, and TCP has no options. */
 #define USUAL_SEGMENT 1460
-/* Below that it is the ends' own time: clocks have ticks, and processors other work. */
+/* A shorter wait is the ends' own time: clocks have ticks, and processors other work. */
 #define WAIT_LEAST_US 1000
 /* Nor does a round trip with fewer packets under way show a queue. */
 #define WINDOW_LEAST 4
@@ -410,7 +410,7 @@ static void goes_in(struct sk_buff *skb, const struct tp_packet *p)
 	leave(path);
 }
 
-/* Whether this packet is a copy: a host that forwards has it at two devices, and a capture of both
+/* Whether this packet is a copy: a forwarding host has it at two devices, and a capture of both
  * shows it twice. */
 static int is_elsewhere(const struct tp_watch_key *key, __u64 seen_at)
 {

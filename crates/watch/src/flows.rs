@@ -37,7 +37,7 @@ struct Before {
     sojourn_samples: u32,
 }
 
-/// Makes a flow's figures, from what all flows have in common.
+/// Makes a flow's figures. It holds the part common to all flows.
 pub struct Viewer<'a> {
     /// The device, or the capture.
     pub place: &'a str,

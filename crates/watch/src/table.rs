@@ -69,7 +69,7 @@ fn device(out: &mut String, view: &View) {
     }
 }
 
-/// The lines for a capture: its size, and what was not judged.
+/// The lines for a capture: its size, and the packets not judged.
 fn read(out: &mut String, view: &View, capture: &CaptureView) {
     let _ = writeln!(
         out,

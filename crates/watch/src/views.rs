@@ -52,7 +52,7 @@ figures! {
         link_rate: u64, BytesPerSecond;
         /// The rate of leaving packets while others wait: the link's capacity. `null` until a queue was seen.
         link_capacity: Option<u64>, BytesPerSecond;
-        /// What leaves, over about a second, of what can.
+        /// The used part of the capacity, over about a second.
         link_used: Option<f64>, Share;
         /// The longest recent time of a packet in the queue.
         link_queue_us: u32, Microseconds;
