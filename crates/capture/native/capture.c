@@ -139,7 +139,7 @@ static __u32 wait_of(const struct tp_watch_flow *flow, struct before *before)
 	return is_long && flow->flight_max_bytes >= WINDOW_LEAST * flow->segment_bytes ? us : 0;
 }
 
-/* A live watch sees a loss in two rounds: the drop, and a round trip later the repeated data.
+/* A live watch sees a loss in two rounds: the drop, and a round trip later the retransmission.
  * A capture shows the second.  If there is a queue, the drop counts in the round behind. */
 static __u32 drops_of(const struct tp_watch_flow *flow, struct before *before, __u32 wait_us)
 {

@@ -1,4 +1,4 @@
-//! The watch compares flows with laws of growth; here these meet floating-point references.
+//! The laws of growth, with which the watch compares flows, against floating-point references.
 
 use proptest::prelude::*;
 use tcpilot_core::watch::{laws, quotient};

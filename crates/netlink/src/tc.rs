@@ -106,7 +106,7 @@ impl TcMessage {
 /// One answer: its place, and its attributes.
 type Answer = (TcMessage, Vec<u8>);
 
-/// Traffic control of one device, in the maker's namespace.
+/// Traffic control of one device, in the network namespace of its making.
 #[derive(Debug)]
 pub struct Device {
     socket: Socket,
