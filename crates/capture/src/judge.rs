@@ -1,4 +1,4 @@
-//! The programs of the watch, compiled for the host, as one object of which there is one at a time.
+//! The programs of the watch, compiled for the host, as one object; only one exists at a time.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -71,7 +71,7 @@ pub struct Counts {
     pub packets: u64,
     /// Packets of TCP and UDP, taken by the programs.
     pub taken: u64,
-    /// IP, but neither TCP nor UDP, or with headers that contradict themselves.
+    /// IP, but neither TCP nor UDP, or with contradictory headers.
     pub other: u64,
     /// Not IP: ARP, MPLS, control packets of PPPoE.
     pub not_ip: u64,
@@ -260,7 +260,7 @@ fn configuration(options: &Options) -> tp_watch_config {
         flows: options.flows_max,
         buckets: options.flows_max.div_ceil(2).next_power_of_two(),
         processors: 1,
-        // The same at each reading. A capture that aims at a bucket only loses flows of its own.
+        // The same at each reading. A capture aimed at one bucket loses only flows of its own.
         secrets: std::array::from_fn(|number| {
             (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
         }),

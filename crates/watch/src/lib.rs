@@ -1,5 +1,5 @@
-//! `tcpilot watch DEV…`: which congestion controls cross a device, or with `--read` are in a capture. It needs no
-//! daemon, and changes nothing without `--fair`.
+//! `tcpilot watch DEV…`: the congestion controls of flows across a device, or with `--read` in a capture. It
+//! needs no daemon, and changes nothing without `--fair`.
 #![warn(clippy::print_stdout)] // it panics if the reader is gone: `tcpilot_show::output` does not
 
 use std::{

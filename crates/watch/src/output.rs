@@ -31,7 +31,7 @@ pub struct Snapshot {
     pub is_saved: bool,
 }
 
-/// The rows that are shown: flows, or those of the census.
+/// The rows on show: flows, or those of the census.
 enum List {
     Flows(Browser<FlowView>),
     Census(Browser<CensusRow>),
@@ -77,9 +77,9 @@ impl List {
 }
 
 enum To {
-    /// A list that scrolls, and what it shows.
+    /// A scrolling list, and its contents.
     Live(Screen, Snapshot),
-    /// Lines of JSON, each second; with a census, each time that it is saved.
+    /// Lines of JSON, each second; with a census, whenever it is saved.
     Json,
     /// A report at the end.
     Once { json: bool },
@@ -92,7 +92,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Opens the destination that the arguments ask for.
+    /// Opens the destination named by the arguments.
     ///
     /// # Errors
     /// A column is unknown, or the terminal cannot be set up.
@@ -118,7 +118,7 @@ impl Output {
         matches!(self.to, To::Once { .. })
     }
 
-    /// Waits, and obeys the keys that are pressed meanwhile; true if the user wants to quit.
+    /// Waits, and obeys keys pressed meanwhile; true if the user wants to quit.
     ///
     /// # Errors
     /// The terminal went away.

@@ -20,7 +20,7 @@ use tcpilot_show::failure::Failure;
 use super::tally::{Kind, Sum};
 use crate::link::{Group, Protocol};
 
-/// The hours of a day, of which the current one is a part.
+/// The hours of a day, the current one included.
 const HOURS: i64 = 24;
 const HOUR_S: i64 = 3600;
 /// Distinguishes our files from others: "TCPc".
@@ -67,8 +67,8 @@ fn first_hour(at_s: i64) -> i64 {
 }
 
 impl Store {
-    /// Opens the file to write, or begins it. A file that is damaged, or no census, is renamed to
-    /// `FILE.corrupt-SECONDS`, and another one is begun.
+    /// Opens the file to write, or begins it. A damaged file, or one without a census, is renamed
+    /// to `FILE.corrupt-SECONDS`, and another one is begun.
     ///
     /// # Errors
     /// The file cannot be used.
@@ -135,11 +135,11 @@ impl Store {
             db,
             wall: WallClock::default(),
         };
-        store.day(now_s())?; // reads every row, so a file that cannot be read is noticed
+        store.day(now_s())?; // reads every row, to notice an unreadable file
         Ok(store)
     }
 
-    /// Opens a file that is there, to read.
+    /// Opens an existing file to read.
     ///
     /// # Errors
     /// There is no census in it.
@@ -161,8 +161,8 @@ impl Store {
         store.day(now_s()).map_err(|error| refused(&error))
     }
 
-    /// Adds the sums of a time to the hour in which it ends, and removes rows older than a day, once the wall clock may
-    /// decide about that.
+    /// Adds the sums of a time to the hour of its end, and removes hours older than a day once the wall clock
+    /// has proved right.
     ///
     /// # Errors
     /// The file cannot be written; nothing was added.
@@ -201,7 +201,7 @@ impl Store {
         change.commit()
     }
 
-    /// The sums of the day that ends now.
+    /// The sums of the hour of `at_s` and the 23 hours before it.
     ///
     /// # Errors
     /// The file cannot be read.

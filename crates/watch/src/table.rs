@@ -91,7 +91,7 @@ fn listed(parts: &[(u64, &str)]) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
-/// The lines for a capture: its size, and what was not judged.
+/// The lines for a capture: its size, and the packets not judged.
 fn read(out: &mut String, view: &View, capture: &CaptureView) {
     let _ = writeln!(
         out,
@@ -137,7 +137,7 @@ fn read(out: &mut String, view: &View, capture: &CaptureView) {
     }
 }
 
-/// The usual columns in the order in which they make room on a narrow screen. Group, confidence and rate stay.
+/// The usual columns, in the order of giving way on a narrow screen. Group, confidence and rate stay.
 const FIRST_TO_GO: [&str; 7] = [
     "Why",
     "Age",
@@ -148,8 +148,8 @@ const FIRST_TO_GO: [&str; 7] = [
     "Algorithm",
 ];
 
-/// The wanted flows of all devices, the fastest first unless the user asks for another order. `width`: of the
-/// screen, for which columns give way that the user did not ask for.
+/// The wanted flows of all devices, the fastest first unless the user asks for another order. `width`: the
+/// screen's; on a narrow one columns give way, except those the user asked for.
 pub fn flows(views: &[View], selection: &Selection<FlowView>, width: Option<usize>) -> String {
     let mut flows: Vec<FlowView> = views.iter().flat_map(|v| v.flows.iter().cloned()).collect();
     if flows.is_empty() {

@@ -52,8 +52,8 @@ impl<'a> Watched<'a> {
         })
     }
 
-    /// Makes the device fair and marks its packets, if that is asked for, and begins to look. `of_life`: for one report over the
-    /// flows' whole lives.
+    /// Makes the device fair and marks its packets, if asked to, and begins to look. `of_life`: for one report
+    /// over the flows' whole lives.
     ///
     /// # Errors
     /// The kernel refuses the queues, or the program.
@@ -92,7 +92,7 @@ impl<'a> Watched<'a> {
     /// Looks at the device and its flows.
     ///
     /// # Errors
-    /// A map cannot be read, or the kernel refuses the queues of a device that came back.
+    /// A map cannot be read, or the kernel refuses the queues of a returned device.
     pub fn look(&mut self) -> Result<View, Failure> {
         self.watch.set_device(self.device.look())?;
         let mut view = self.flows.look(&mut self.watch, &self.device)?;

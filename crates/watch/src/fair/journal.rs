@@ -1,5 +1,5 @@
-//! A journal of the qdisc that `--fair` replaces, on disk before the change. So the qdisc comes back however
-//! tcpilot ends: on exit, by a guard process that waits for our end, at the next start, or by `tcpilot watch
+//! A journal of the qdisc replaced by `--fair`, on disk before the change. So the qdisc comes back however
+//! tcpilot ends: on exit, by a guard process waiting for our end, at the next start, or by `tcpilot watch
 //! DEV --restore`. The journal stays until one of them has put the qdisc back.
 
 use std::{
@@ -23,7 +23,7 @@ use tcpilot_kernel::{
 use tcpilot_netlink::tc::{CLSACT_INGRESS, Device as Tc, Qdisc, ROOT};
 use tcpilot_show::failure::{Failure, Kind};
 
-/// The handle that identifies our qdisc.
+/// The handle of our qdisc, which identifies it.
 pub const HANDLE: u32 = 0x07c2_0000;
 /// The priority of our filter at a clsact qdisc.
 pub const PRIORITY: u16 = 0x7c2;
@@ -45,7 +45,7 @@ const RESTORABLE: [&str; 9] = [
 /// A root qdisc with a way back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Root {
-    /// The kernel's default, which returns when ours is deleted.
+    /// The kernel's default. It returns when ours is deleted.
     Default,
     /// A qdisc set by somebody.
     Explicit {
@@ -169,7 +169,7 @@ fn root_of(tc: &Tc, device: &str, has_rate: bool) -> Result<Root, Failure> {
 }
 
 impl Journal {
-    /// Puts back the qdisc that a killed process replaced, and notes the present one in the journal.
+    /// Puts back the qdisc replaced by a killed process, and notes the present one in the journal.
     ///
     /// # Errors
     /// Another process makes this device fair, its root qdisc could not be put back later, or the journal
@@ -244,10 +244,10 @@ impl Drop for Journal {
     }
 }
 
-/// Puts back the qdisc that a killed process replaced; does nothing if there is no journal.
+/// Puts back the qdisc replaced by a killed process; does nothing if there is no journal.
 ///
 /// # Errors
-/// A process that runs makes this device fair, or the qdisc cannot be put back.
+/// A running process makes this device fair, or the qdisc cannot be put back.
 pub fn restore(device: &str) -> Result<(), Failure> {
     let path = path_of(device);
     // Without the right to read the folder nobody knows whether there is a journal.
@@ -284,7 +284,7 @@ fn start_guard(device: &str) -> io::Result<Child> {
         .spawn()
 }
 
-/// Writes the journal to disk before anything is replaced. If that fails, the former qdisc stays.
+/// Writes the journal to disk before anything is replaced. If the write fails, the former qdisc stays.
 fn write(path: &Path, entry: &Entry) -> io::Result<()> {
     file::replace(path, file::PRIVATE, &serde_json::to_vec(entry)?)
 }
