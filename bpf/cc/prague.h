@@ -12,7 +12,7 @@
 #define PRAGUE_ROUNDS 500	    /* D: so long a flow behaves by its own RTT */
 /*
  * The least burst, packets.  The kernel's own is 2: at 10 Mbit/s the second packet of a
- * pair waits 1.2 ms for the first, longer than the 1 ms at which L4S queues mark.
+ * pair waits 1.2 ms for the first, longer than the marking threshold of L4S queues, 1 ms.
  */
 #define PRAGUE_BURST_MIN 1
 
@@ -25,11 +25,11 @@ struct tp_prague {
 	__u32 marked; /* packets, seen so far */
 	__u32 round_end;
 	__u16 rounds; /* since slow start ended, D at most */
-	__u16 unpaid; /* packets that arrived in recovery and let none leave yet: 0 or 1 */
+	__u16 unpaid; /* packets received in recovery without one sent in return: 0 or 1 */
 };
 
 /*
- * Section 2.4.4: the RTT that the flow behaves as if it had.  Its own at first, so
+ * Section 2.4.4: the flow's virtual RTT.  Its own at first, so
  * that a short path is soon used.
  */
 TP_INLINE __u64 prague_round_us(const struct tp_prague *p, __u32 srtt_us)
@@ -61,7 +61,7 @@ TP_INLINE void prague_count_rounds(struct tp_prague *p, const struct tp_cwnd *w,
 /*
  * Section 2.4.2: alpha moves once for each virtual RTT, so that it is the same for all
  * RTTs.  Called for every acknowledgement: alpha is 1 at first, and a connection whose
- * application is the limit must not keep that until its first mark.
+ * application is the limit must not keep it until its first mark.
  */
 TP_INLINE void prague_observe(struct tp_prague *p, const struct tp_cwnd *w, const struct tp_ack *a,
 			      __u32 delivered, __u32 marked)
@@ -92,7 +92,7 @@ TP_INLINE void prague_increase(struct tp_prague *p, struct tp_cwnd *w, __u32 ack
 
 /*
  * Section 2.4.2: once a round, alpha / 2 of the window, to parts of a packet.  Growth is
- * that of a flow with the virtual RTT, so cuts come no more often than that one's: this
+ * as with the virtual RTT, so cuts come no more often than with it: this
  * follows from the aim of section 2.4.4, whose text was not at hand.
  */
 TP_INLINE void prague_reduce(struct tp_prague *p, struct tp_cwnd *w, const struct tp_ack *a)
@@ -123,9 +123,9 @@ TP_INLINE void prague_grow(struct tp_prague *p, struct tp_cwnd *w, const struct 
 
 /*
  * Recovery from a loss, as RFC 9937 for a threshold of half the window: one packet leaves
- * for two that arrive, down to the threshold.  A threshold above the window is none: a vendor's
- * kernel runs no BPF program in the time of process 1, skips the callbacks that set it if a
- * packet arrives then, and takes for it what lies on its stack.
+ * for two received, down to the threshold.  A threshold above the window is none: a vendor's
+ * kernel runs no BPF program in the time of process 1, skips the callbacks to set it if a
+ * packet arrives then, and reads its stack in their place.
  */
 TP_INLINE void prague_recover(struct tp_prague *p, struct tp_cwnd *w, __u32 in_flight, __u32 acked)
 {

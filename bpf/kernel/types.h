@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * kernel.h - the few kernel types that our programs read.
+ * kernel.h - the few kernel types read by our programs.
  *
- * Only the fields that are used are declared; CO-RE finds each by its name in
- * the BTF of the kernel that the program is loaded on, so neither the order nor
+ * Only the fields in use are declared; CO-RE finds each by its name in
+ * the running kernel's BTF, so neither the order nor
  * the types' sizes here mean anything.  UAPI comes from <linux/bpf.h>.
  */
 #ifndef TCPILOT_KERNEL_H
@@ -100,7 +100,7 @@ struct sock_common {
 	possible_net_t skc_net;
 };
 
-/* Interfaces of a kind that UAPI's flags do not show. */
+/* Kinds of interfaces missing in UAPI's flags. */
 enum netdev_priv_flags {
 	IFF_L3MDEV_MASTER = 1 << 18, /* a VRF */
 };
@@ -144,7 +144,7 @@ struct sock {
 	int sk_sndbuf;
 	struct sock_common __sk_common;
 	struct dst_entry *sk_dst_cache;
-	int sk_rx_dst_ifindex; /* the device that a packet of the handshake came by */
+	int sk_rx_dst_ifindex; /* the device by which a packet of the handshake came */
 	int sk_err;
 	struct sock_cgroup_data sk_cgrp_data;
 	unsigned long sk_pacing_rate; /* bytes per second */
@@ -188,8 +188,8 @@ struct ack_sample {
 
 /*
  * The loader (crates/kernel/src/cc) reads and writes the first four members, by
- * their offsets here: it clears members that the kernel does not know, and moves
- * cong_control_2 to cong_control if that takes two arguments.
+ * their offsets here: it clears members unknown to the kernel, and moves
+ * cong_control_2 to cong_control if this takes two arguments.
  */
 struct tcp_congestion_ops {
 	void (*cwnd_event_tx_start)(struct sock *sk); /* from 7.1 */
@@ -225,7 +225,7 @@ struct inet_connection_sock {
 	__u64 icsk_ca_priv[13]; /* the congestion control's own */
 };
 
-/* Of a TCP connection that is a subflow of an MPTCP connection. */
+/* MPTCP's part of a subflow. */
 struct mptcp_subflow_context {
 	__u32 token;
 };
@@ -252,11 +252,11 @@ struct tcp_sock {
 	__u32 srtt_us; /* eight times the smoothed RTT */
 	__u32 mdev_us; /* four times its mean deviation */
 	struct {
-		__u32 space; /* bytes that the application read in a round trip, at most */
+		__u32 space; /* most bytes read by the application in a round trip */
 	} rcvq_space;
 	__u32 mss_cache;
 	__u16 advmss;
-	__u32 rcv_ooopack; /* data that came out of order, packets */
+	__u32 rcv_ooopack; /* data out of order, packets */
 	__u32 data_segs_out;
 	__u32 total_retrans;
 	__u32 rate_delivered; /* packets */
@@ -280,8 +280,8 @@ struct tcp_sock {
 	__u32 snd_cwnd_cnt;
 	__u32 snd_cwnd_clamp;
 	__u32 prior_cwnd;
-	__u32 high_seq;	  /* the end of the window in which the last recovery began */
-	__u32 dsack_dups; /* segments that the other end had already */
+	__u32 high_seq;	  /* the end of the last recovery's first window */
+	__u32 dsack_dups; /* segments received twice by the other end */
 	struct {
 		__u32 rtt_us; /* of the packet delivered last */
 	} rack;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * greedy.h - the learner epsilon-greedy, which works here: from the record of a connection's end
+ * greedy.h - the learner epsilon-greedy, at work here: from the record of a connection's end
  * it charges a cost to its arm, and rewrites the choice distribution of its path.  So it needs no
  * daemon to learn. core/learner/ has the arithmetic.
  *
  * A path is a host in private address space, and a group of neighbours elsewhere, without
  * classes.  Its costs stand at the place of its distribution.  A new path takes the place of the
  * one of its bucket unused for longest.  A distribution and its costs are written by the
- * CPU that has the costs' busy flag.
+ * CPU with the costs' busy flag.
  */
 #ifndef TCPILOT_PILOT_GREEDY_H
 #define TCPILOT_PILOT_GREEDY_H
@@ -24,7 +24,7 @@
 #define NO_PLACE (~0U)
 
 /* The place of a path's costs, or else of those to give up for them; NO_PLACE: the path has none.
- * A function of its own, so that the verifier does not follow each outcome separately. */
+ * A function of its own: the verifier need not follow each outcome separately. */
 __noinline __u32 place_for(__u64 tag, int is_made)
 {
 	__u32 first = tp_choice_dist_bucket_of(tag, cfg.choice_dist_buckets) * TP_CHOICE_DIST_WAYS,
@@ -58,7 +58,7 @@ static __always_inline struct tp_choice_dist *choice_dist_at(__u32 place)
 }
 
 /* As the daemon writes choice distributions: the tag goes first, and comes back last.  Both
- * exchanges order all that is between them. */
+ * exchanges order everything between them. */
 static __always_inline void write_choice_dist(struct tp_choice_dist *dist,
 					      union tp_choice_dist_words *to)
 {
@@ -79,7 +79,7 @@ static __always_inline void write_choice_dist(struct tp_choice_dist *dist,
 	__sync_fetch_and_or(&learner_status.levels, 1ULL << to->dist.level);
 }
 
-/* The choice distribution that follows from these costs; without one the default stays. */
+/* The choice distribution for these costs; without one the default stays. */
 static __always_inline void rewrite(struct tp_choice_dist *dist, const struct tp_costs *c)
 {
 	union tp_choice_dist_words to = {
@@ -106,7 +106,7 @@ static __always_inline void begin_costs(struct tp_costs *c, struct tp_choice_dis
 }
 
 /* The connection of a record as the learner sees it.  If it was rescued or moved before, it has
- * left its first arm, which was charged then.  A rescue is a failure of that arm. */
+ * left its first arm, charged then.  A rescue is a failure of that arm. */
 static __always_inline void describe(const struct tp_record *r, __u64 rate, __u32 eligible,
 				     struct tp_end *end)
 {
@@ -132,7 +132,7 @@ static __always_inline void key_of(const struct tp_record *r, struct tp_node_key
 	tp_costs_key(&place, key);
 }
 
-/* Charges, and rewrites the choice distribution if that may have changed the shares of its path:
+/* Charges, and rewrites the choice distribution if the shares of its path may have changed:
  * most connections are too small to.  With the costs' busy flag held. */
 static __always_inline void learn_exclusively_here(struct tp_costs *c, struct tp_choice_dist *dist,
 						   const struct tp_end *end)
@@ -147,8 +147,8 @@ static __always_inline void learn_exclusively_here(struct tp_costs *c, struct tp
 }
 
 /* Learns from a connection that ends, or leaves its arm.  rate: bytes per second; 0: none is
- * known.  eligible: the arms that it could have had.  One too small to be judged says something
- * only about a path that has shares.  A function of its own: the verifier checks it
+ * known.  eligible: the arms possible for it.  One too small to be judged says something
+ * only about a path with shares.  A function of its own: the verifier checks it
  * once. */
 __noinline int learn_here(const struct tp_record *r, __u64 rate, __u32 eligible)
 {
@@ -178,7 +178,7 @@ __noinline int learn_here(const struct tp_record *r, __u64 rate, __u32 eligible)
 	return 1;
 }
 
-/* The rate that a connection is judged by at its end: that of now, or that before its FIN. */
+/* The judged rate of a connection at its end: the present one, or the one before its FIN. */
 static __always_inline __u64 rate_at_end(const struct visit *v, const struct bpf_tcp_sock *ts,
 					 __u64 before_fin)
 {

@@ -109,7 +109,7 @@ TP_INLINE int tp_route_has_cc(const struct tcp_sock *tp)
 }
 
 /* The route leads to an address of this host.  The kernel gives such a route the loopback device,
- * or the VRF that has the address. */
+ * or the VRF with the address. */
 TP_INLINE int tp_route_is_local(const struct tcp_sock *tp)
 {
 	const struct dst_entry *dst = tp_sock_of(tp)->sk_dst_cache;
@@ -126,16 +126,16 @@ TP_INLINE int tp_route_is_local(const struct tcp_sock *tp)
 		  bpf_core_enum_value(enum netdev_priv_flags, IFF_L3MDEV_MASTER));
 }
 
-/* The device by which the last packet of the handshake came; 0: it is not known. */
+/* The incoming device of the handshake's last packet; 0: unknown. */
 TP_INLINE int tp_came_by(const struct tcp_sock *tp)
 {
 	return tp_sock_of(tp)->sk_rx_dst_ifindex;
 }
 
-/* Both ends of an established connection are on this host.  Packets that come by the loopback
- * device show it, whatever the addresses: the host talks to an address of its own, or a firewall
+/* Both ends of an established connection are on this host.  Packets from the loopback device
+ * show it, whatever the addresses: the host talks to an address of its own, or a firewall
  * hands the packets to a proxy, and the connection's route may lead elsewhere.  The route shows it
- * in a VRF, by which all packets come, and whose sockets are bound. */
+ * in a VRF: all packets come by it, and its sockets are bound. */
 TP_INLINE int tp_stays_on_host(const struct tcp_sock *tp)
 {
 	int came_by = tp_came_by(tp);
@@ -161,7 +161,7 @@ TP_INLINE int tp_cc_was_set(const struct tcp_sock *tp)
 	return BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_setsockopt);
 }
 
-/* A socket of MPTCP: a subflow, or a connection that a listener of MPTCP took without it.  The
+/* A socket of MPTCP: a subflow, or a connection without MPTCP at a listener of MPTCP.  The
  * latter is a plain one, but the kernel made its listener. */
 TP_INLINE int tp_is_of_mptcp(const struct tcp_sock *tp)
 {
@@ -174,7 +174,7 @@ TP_INLINE int tp_is_of_mptcp(const struct tcp_sock *tp)
  *
  * If an application sets any option of an MPTCP socket, such as SO_KEEPALIVE, the kernel sets all
  * options on the subflows, and TCP_CONGESTION among them: to the default, unless the application
- * has set that as well. */
+ * has set this one as well. */
 TP_INLINE int tp_is_default_of_mptcp(const struct tcp_sock *tp)
 {
 	return tp_is_of_mptcp(tp) && tp->inet_conn.icsk_ca_ops ==
@@ -224,7 +224,7 @@ TP_INLINE int tp_is_filled(const struct tcp_sock *tp)
 	return 2 * (__s64)tp_sock_of(tp)->sk_wmem_queued >= tp_sock_of(tp)->sk_sndbuf;
 }
 
-/* Ticks in which data was under way, until now. */
+/* Ticks with data under way, until now. */
 TP_INLINE __u32 tp_busy_ticks(const struct tcp_sock *tp)
 {
 	__u32 busy = tp->chrono_stat[0] + tp->chrono_stat[1] + tp->chrono_stat[2];
@@ -235,7 +235,7 @@ TP_INLINE __u32 tp_busy_ticks(const struct tcp_sock *tp)
 }
 
 /*
- * The rate that a connection is judged by: its mean while data was under way.
+ * The judged rate of a connection: its mean while data was under way.
  * A single sample, however recent, is mostly luck if packets are lost.  If the
  * connection was too short for the kernel's clock, the last sample counts.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * epsilon_greedy.h - the arm of least cost, except for one connection in epsilon,
- * which draws among all.
+ * epsilon_greedy.h - the arm of least cost, but one connection in epsilon
+ * draws among all.
  *
  * The learner is that of bpftune's tcp_conn tuner as its manual page and article
  * describe it, see docs/understand/algorithms.md.  This file departs from them if they
@@ -16,7 +16,7 @@
 #include "../window.h"
 #include "cost.h"
 
-/* The end of a connection, or the moment at which it leaves its arm. */
+/* The end of a connection, or its change of arm. */
 struct tp_end {
 	__u64 rate;	  /* bytes per second; 0: none is known */
 	__u64 window_ns;  /* length of the windows */
@@ -33,7 +33,7 @@ struct tp_end {
 };
 
 /* cost += (sample - cost) / 2^shift; the first sample is taken whole.  The count shows
- * that it is the first: a cost of 0 means perfect, and not unseen. */
+ * the first one: a cost of 0 means perfect, and not unseen. */
 TP_INLINE __u64 tp_update(__u64 cost, __u64 sample, __u32 samples, __u32 shift)
 {
 	if (!samples)
@@ -43,7 +43,7 @@ TP_INLINE __u64 tp_update(__u64 cost, __u64 sample, __u32 samples, __u32 shift)
 	return cost - ((cost - sample) >> (shift & 63));
 }
 
-/* The eligible arms that have given no sample, but may still give one. */
+/* The eligible arms without a sample, still worth a try. */
 TP_INLINE __u32 tp_untried(const struct tp_learner_config *cfg, const struct tp_costs *mem,
 			   __u32 eligible)
 {
@@ -95,7 +95,7 @@ TP_INLINE __u32 tp_cheapest(const struct tp_learner_config *cfg, const struct tp
 	return mask & eligible;
 }
 
-/* The arms to choose among without exploration: those that were never tried, else the
+/* The arms to choose among without exploration: untried ones, else the
  * cheapest; 0: every arm was tried, and none gave a sample. */
 TP_INLINE __u32 epsilon_greedy_best(const struct tp_learner_config *cfg, const struct tp_costs *mem)
 {
@@ -152,7 +152,7 @@ TP_INLINE void epsilon_greedy_roll(struct tp_costs *mem, struct tp_arm *arm, con
 
 /*
  * Takes the highest rate and the least RTT into those of the path and of the arm.  A rate
- * that is not the arm's work counts for neither.
+ * without the arm's merit counts for neither.
  */
 TP_INLINE void epsilon_greedy_measure(struct tp_costs *mem, const struct tp_end *e)
 {
@@ -170,7 +170,7 @@ TP_INLINE void epsilon_greedy_measure(struct tp_costs *mem, const struct tp_end 
 	arm->min_rtt_us.current = (__u32)tp_min_nonzero(arm->min_rtt_us.current, e->min_rtt_us);
 }
 
-/* Charges an arm with the cost of a connection that was large enough; says whether it did. */
+/* Charges an arm with the cost of a large enough connection; says whether it did. */
 TP_INLINE int epsilon_greedy_charge(const struct tp_learner_config *cfg, struct tp_costs *mem,
 				    const struct tp_end *e)
 {

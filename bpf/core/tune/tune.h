@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * tune.h - the arithmetic of the tunings: from the figures to the values that are set.
+ * tune.h - the arithmetic of the tunings: from the figures to the new values.
  *
  * Pure functions over the structures of abi.h, integers only: the pilot includes
  * this, and crates/core compiles the same text.  The rule of the initial
- * window is that of Hung, Zhang and Lu's slides (Fine-Grained TCP Tuning), its
+ * window is from Hung, Zhang and Lu's slides (Fine-Grained TCP Tuning), its
  * careful form RFC 9959's; their constants are ours, see docs/use/tuning.md.
  */
 #ifndef TCPILOT_TUNE_H
@@ -13,7 +13,7 @@
 #include "../../abi/tune.h"
 #include "../window.h"
 
-#define TP_RTO_MIN_US 200000  /* the kernel's least RTO, which BPF may only lower */
+#define TP_RTO_MIN_US 200000  /* the kernel's least RTO; BPF may only lower it */
 #define TP_SYN_RTO_US 1000000 /* the kernel's, RFC 6298 */
 #define TP_RWND_LEAST 4	      /* packets, the slides' bound */
 #define TP_BRAKE_MOST 7
@@ -22,7 +22,7 @@
 /* With fewer windows than this the initial one is a sizeable part of the rate. */
 #define TP_CREDIT_WINDOWS 16
 
-/* Time that the ends themselves may add to a round trip. */
+/* The ends' own share of a round trip, at most. */
 #define TP_RTT_SLACK_US 1000
 
 #define TP_FIRST_WINDOW 10 /* packets, the kernel's initial window */
@@ -64,7 +64,7 @@ TP_INLINE __u32 tp_iw_slides(const struct tp_tuning *t, const struct tp_iw *in)
 }
 
 /* RFC 9959: no jump unless the RTT fits the saved one.  It must not be below half of
- * that, nor above it by a queue (the RFC allows tenfold).  The jump is at most half
+ * it, nor above it by a queue (the RFC allows tenfold).  The jump is at most half
  * of the saved window, and here only a live flow's share of that. */
 TP_INLINE __u32 tp_iw_careful(const struct tp_tuning *t, const struct tp_iw *in)
 {
@@ -91,7 +91,7 @@ TP_INLINE __u32 tp_initial_window(const struct tp_tuning *t, const struct tp_iw 
 	return (__u32)tp_max64(tp_min64(iw, t->iw_most_packets), in->base_packets);
 }
 
-/* Bytes per second at which a window goes out within half a round trip, as the
+/* Bytes per second to send a window within half a round trip, as the
  * kernel paces slow start.  Over a whole round trip its last packet would come as
  * late as that of two windows. */
 TP_INLINE __u32 tp_window_rate(__u32 packets, __u32 mss, __u32 rtt_us)
@@ -142,8 +142,8 @@ TP_INLINE int tp_is_creditable(__u32 sent_packets, __u32 iw_packets)
 	return sent_packets >= TP_CREDIT_WINDOWS * iw_packets;
 }
 
-/* Variation goes up at once and down slowly: a timer that is too long costs some
- * waiting, one that is too short a needless retransmission. */
+/* Variation goes up at once and down slowly: too long a timer costs some
+ * waiting, too short a one a needless retransmission. */
 TP_INLINE __u32 tp_rttvar(__u32 old_us, __u32 sample_us)
 {
 	return sample_us >= old_us ? sample_us : old_us - (old_us >> 3) + (sample_us >> 3);
@@ -194,7 +194,7 @@ TP_INLINE __u32 tp_receive_window(__u64 bdp_bytes, __u32 beta_x8, __u32 mss, __u
 /* The kernel's first receive window in bytes, whatever the path. */
 #define TP_RWND_KERNEL 65535
 
-/* The window in packets that a SYN or SYN-ACK should announce, from the path's share
+/* The window for a SYN or SYN-ACK to announce, in packets, from the path's share
  * above.  It is lowered only if others are live, and raised only as far as there is
  * room (room_bytes; 0: none).  0: the kernel's. */
 TP_INLINE __u32 tp_receive_reply(const struct tp_tuning *t, __u32 packets, __u32 mss, __u32 others,
@@ -214,7 +214,7 @@ TP_INLINE __u32 tp_receive_reply(const struct tp_tuning *t, __u32 packets, __u32
 }
 
 /* Four bits for each tuning, of which the lowest is set if the connection goes
- * without it.  The ports decide, so that this needs no memory; tp_is_withheld reads it. */
+ * without it.  The ports decide, so no memory is needed; tp_is_withheld reads it. */
 TP_INLINE __u32 tp_hold_out(__u32 ports, __u32 seed, __u32 shift)
 {
 	__u32 x = (ports ^ seed) * 0x9e3779b1; /* 2^32 / golden ratio */

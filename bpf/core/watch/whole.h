@@ -2,19 +2,18 @@
 /*
  * whole.h - what a sender has under way, seen from anywhere on the path.
  *
- * A device sees the data that has passed it and is not acknowledged there.  If the sender is far,
- * most of its window is elsewhere: data before the device, and acknowledgements behind it.  An
- * acknowledgement that passes reaches the sender, and what the sender sends then comes here after
- * the sender's share of the round trip.  So when a packet comes, its sender has heard of what was
- * acknowledged here that much earlier, and has under way what came here meanwhile:
+ * A device sees passing data until an acknowledgement passes back.  If the sender is far,
+ * most of its window is elsewhere: data before the device, and acknowledgements behind it.  A
+ * passing acknowledgement reaches the sender, and the sender's next data come here after the
+ * sender's share of the round trip.  So when a packet comes, its sender knows the
+ * acknowledgements seen here one such share ago, and has the data since then under way:
  *
  *	window(t) = sent(t) - acknowledged(t - share)
  *
  * A round ends with an acknowledgement, and the next mark waits for the sender's share.  So the
- * packet that is marked is the first which the sender sent after that acknowledgement, and a round
- * has one exact window, at no cost for the other packets.  The most that is unacknowledged here is
- * never more than the window, and without a share it is the window.  So the larger of the two
- *counts.
+ * marked packet is the sender's first after the acknowledgement, and a round has one exact
+ * window, at no cost for the other packets.  The unacknowledged data here are never more than the
+ * window, and without a share they are the window.  So the larger of the two counts.
  *
  * Pure functions, also compiled for the host by tests and by the laboratory.
  */
@@ -24,11 +23,11 @@
 #include "../num.h"
 
 /*
- * What the sender took for acknowledged just before it heard of the acknowledgement that ended a
- * round: then its window was full, also if that one acknowledges many packets at once.  But one
- * that fills a hole passes packets which arrived long before, and were under way no more.
+ * The last byte acknowledged for the sender just before it heard of the round's last
+ * acknowledgement: then its window was full, also if this one acknowledges many packets at once.
+ * An acknowledgement of a filled hole passes packets received long before, no longer under way.
  *
- * acked_seq: up to which this one acknowledges.  progress: bytes that it does for the first time.
+ * acked_seq: the end of acknowledged data.  progress: bytes newly acknowledged.
  */
 TP_INLINE __u32 tp_round_base(__u32 acked_seq, __s32 progress, __u32 max_seq)
 {

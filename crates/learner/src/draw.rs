@@ -64,7 +64,7 @@ impl ChoiceDist {
             .count()
     }
 
-    /// The probability that [`Choice distribution::arm`] gives `arm`.
+    /// The probability that [`ChoiceDist::arm`] gives `arm`.
     #[must_use]
     pub fn probability(&self, arm: usize) -> f64 {
         let before = if arm == 0 { 0 } else { self.0[arm - 1] };
