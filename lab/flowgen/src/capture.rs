@@ -108,11 +108,11 @@ fn receive(socket: &OwnedFd, raw: &mut [u8]) -> Result<Option<usize>> {
             events: libc::POLLIN,
             revents: 0,
         };
-        // SAFETY: one descriptor that outlives the call.
+        // SAFETY: one descriptor, and it outlives the call.
         if unsafe { libc::poll(&raw mut ready, 1, 200) } <= 0 {
             continue;
         }
-        // SAFETY: the buffer outlives the call, which writes at most its length.
+        // SAFETY: the buffer outlives the call; the call writes at most its length.
         let length = unsafe {
             libc::recv(
                 socket.as_raw_fd(),
@@ -139,7 +139,7 @@ fn arrival(socket: &OwnedFd) -> (u32, u32) {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: the kernel writes a timespec, which outlives the call.
+    // SAFETY: the kernel writes a timespec; `at` outlives the call.
     unsafe { libc::ioctl(socket.as_raw_fd(), GET_ARRIVAL, &raw mut at) };
     (at.tv_sec as u32, at.tv_nsec as u32)
 }

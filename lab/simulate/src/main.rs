@@ -1,7 +1,7 @@
-//! `simulate`: learners in worlds that are data, against bounds that are data.
+//! `simulate`: runs learners in simulated worlds, and checks the results against bounds, both read from files.
 //!
 //! Each learner meets the same connections with the same noise. The score is the mean reward of the arms
-//! chosen, not the noisy reward that was drawn.
+//! chosen, not the noisy reward drawn.
 
 mod expect;
 mod learners;
@@ -30,7 +30,7 @@ use world::World;
 #[derive(Parser)]
 #[command(version, about)]
 struct Arguments {
-    /// Files that describe worlds.
+    /// Files with worlds.
     #[arg(required = true, value_name = "WORLD.toml")]
     worlds: Vec<PathBuf>,
     /// How many seeds.
@@ -48,7 +48,7 @@ struct Arguments {
     /// Seconds between publications of choice distributions, in place of the world's.
     #[arg(long)]
     publish_s: Option<f64>,
-    /// TOML of the learner's constants that differ, in place of the world's: '[change] alarm = 8'.
+    /// TOML of changed learner constants, in place of the world's: '[change] alarm = 8'.
     #[arg(long)]
     settings: Option<String>,
     /// Write JSON.
@@ -182,7 +182,7 @@ fn all(arguments: &Arguments) -> Result<bool> {
 fn main() -> ExitCode {
     match all(&Arguments::parse()) {
         Ok(true) => ExitCode::SUCCESS,
-        // Bounds that do not hold are a result: the table says which.
+        // Missed bounds are a result: the table names them.
         Ok(false) => ExitCode::from(3),
         Err(error) => {
             eprintln!("simulate: {error:#}");

@@ -238,7 +238,7 @@ impl Flow {
         }
     }
 
-    /// Lets the application hand over its data of this tick. Data that the socket refuses is kept,
+    /// Lets the application hand over its data of this tick. Data refused by the socket is kept,
     /// a second's worth at most.
     pub fn grant(&mut self, source: &Source, tick: u64) {
         let most = source.rate_mbit.map_or(0, |mbit| (mbit * 125_000.0) as u64);
