@@ -60,7 +60,7 @@ impl TcpInfo {
     /// Asks the kernel about a TCP socket. Works in every state, closed included.
     ///
     /// # Errors
-    /// That of `getsockopt`: `EOPNOTSUPP` if the socket is not TCP.
+    /// From `getsockopt`: `EOPNOTSUPP` if the socket is not TCP.
     pub fn read(socket: impl AsFd) -> io::Result<Self> {
         let mut raw = [0u8; INFO_BYTES];
         let mut length = INFO_BYTES as libc::socklen_t;
@@ -130,7 +130,7 @@ const MOST_SUBFLOWS: usize = 8;
 /// Local address and `TCP_INFO` of each subflow of an MPTCP socket (include/uapi/linux/mptcp.h).
 ///
 /// # Errors
-/// That of `getsockopt`. A socket that fell back to TCP has no subflows.
+/// From `getsockopt`. A socket that fell back to TCP has no subflows.
 pub fn subflows(socket: impl AsFd) -> io::Result<Vec<(IpAddr, TcpInfo)>> {
     let infos = subflow_option(&socket, MPTCP_TCPINFO, INFO_BYTES)?;
     let addresses = subflow_option(&socket, MPTCP_SUBFLOW_ADDRS, SUBFLOW_ADDRESSES_BYTES)?;
@@ -145,7 +145,7 @@ fn subflow_option(socket: impl AsFd, option: i32, each_bytes: usize) -> io::Resu
     raw[..4].copy_from_slice(&(SUBFLOW_HEADER_BYTES as u32).to_ne_bytes());
     raw[12..16].copy_from_slice(&(each_bytes as u32).to_ne_bytes());
     let mut length = raw.len() as libc::socklen_t;
-    // SAFETY: `raw` and `length` outlive the call, which writes at most `length` bytes.
+    // SAFETY: `raw` and `length` outlive the call; it writes at most `length` bytes.
     let result = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
