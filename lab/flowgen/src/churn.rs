@@ -63,7 +63,7 @@ impl Exchange {
 /// How a run went.
 #[derive(Debug, Default)]
 pub struct Churned {
-    /// Connections with the whole exchange done.
+    /// Connections with a complete exchange.
     pub completed: u64,
     /// Failed connections.
     pub errors: u64,

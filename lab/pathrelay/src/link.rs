@@ -100,7 +100,7 @@ pub enum Wrong {
         "there is no key '{0}'; the keys are near, far, delay_ms, back_ms, loss, burst, seed, change, destinations, trace and queue_bytes"
     )]
     Key(String),
-    /// A value unfit for its key.
+    /// An invalid value of a known key.
     #[error("{key}={value}: wanted is {wanted}")]
     Value {
         key: String,

@@ -101,7 +101,7 @@ pub struct Beside<'a> {
 /// Runs a plan and writes its record into the folder `out`.
 ///
 /// # Errors
-/// [`Error::Usage`] for a plan unfit for this host, [`Error::Io`]; also when there is no process to
+/// [`Error::Usage`] for a plan that does not fit this host, [`Error::Io`]; also when there is no process to
 /// signal, and when programs cannot be counted. Failed connections are
 /// rows of the record.
 pub fn run(plan: &Plan, out: &Path, beside: Beside<'_>) -> Result<PlayReport> {

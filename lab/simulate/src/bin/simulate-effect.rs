@@ -167,7 +167,7 @@ const EFFECTS: [(f64, u64, &str); 4] = [
     (0.3, 300, "–"),
 ];
 
-/// The smallest number not exceeded in this share of all runs; a run without a number counts as exceeding it.
+/// The smallest number not exceeded in this share of all runs; runs without one count as exceeding it.
 fn quantile(sorted: &[u64], share: f64) -> String {
     let at = (share * RUNS as f64).ceil() as usize;
     let found = sorted.get(at.saturating_sub(1));
