@@ -1,10 +1,10 @@
-//! `offload`: work on packets done by a device for the kernel. Not every host has ethtool.
+//! `offload`: switches a device's work on packets for the kernel, for hosts without ethtool.
 
 use crate::error::{Error, Result};
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Possible work of a device.
+/// Work that a device may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offload {
     /// Join packets arriving close together (generic receive offload), as network cards do. A

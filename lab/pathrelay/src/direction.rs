@@ -95,8 +95,9 @@ pub struct Report {
     pub most_held: usize,
     /// How much later than due packets left, in microseconds.
     pub late_us: Late,
-    /// How much later than due the thread began to pass packets on, after it had waited for the first: the cost of
-    /// the scheduler and the timer. The rest of the lateness comes from packets waiting behind others.
+    /// How much later than due the thread began to pass packets on, after it had waited for the first: the
+    /// cost of the scheduler and the timer. The rest of the lateness comes from packets waiting for those
+    /// before them.
     pub woken_late_us: Late,
     /// How long the device took for a packet: all immediate work of the receiving stack.
     pub write_us: Late,

@@ -59,15 +59,15 @@ struct Cli {
     /// `ADDRESS DELAY_MS LOSS`; changes do not concern them.
     ///
     /// With trace=FILE,queue_bytes=N the rate from near to far follows a trace in mahimahi's format, from the signal
-    /// SIGUSR1 on: in each line's millisecond 1500 bytes may pass. With more than N bytes waiting,
-    /// a new packet is dropped.
+    /// SIGUSR1 on: 1500 bytes may pass in the millisecond of each line. A packet is dropped if it would make
+    /// more than N bytes wait.
     #[arg(long = "link", value_name = "LINK", required = true)]
     links: Vec<Link>,
     /// Memory for packets under way, for each direction of each link. 10 Gbit/s for 40 ms are 50 MB.
     #[arg(long, value_name = "MB", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=16_384))]
     memory_mb: u32,
-    /// Runs the packet threads on this processor only. Keep the qdiscs that shape the packets off it: a thread
-    /// cannot wake up on a processor busy with kernel code that does not yield.
+    /// Runs the packet threads on this processor only. Keep the qdiscs that shape the packets off it: a
+    /// thread cannot wake up on a processor busy with kernel code that does not yield.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..1024))]
     processor: Option<u16>,
 }

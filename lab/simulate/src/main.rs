@@ -1,7 +1,8 @@
-//! `simulate`: runs learners in simulated worlds, and checks the results against bounds, both read from files.
+//! `simulate`: runs learners in simulated worlds, and checks the results against bounds. Worlds and bounds
+//! are read from files.
 //!
 //! Each learner meets the same connections with the same noise. The score is the mean reward of the arms
-//! chosen, not the noisy reward drawn.
+//! chosen, not the noisy reward that was drawn.
 
 mod expect;
 mod learners;
@@ -30,7 +31,7 @@ use world::World;
 #[derive(Parser)]
 #[command(version, about)]
 struct Arguments {
-    /// Files with worlds.
+    /// Files that describe worlds.
     #[arg(required = true, value_name = "WORLD.toml")]
     worlds: Vec<PathBuf>,
     /// How many seeds.

@@ -21,7 +21,7 @@ struct Ended {
     transfer: Transfer,
 }
 
-/// Time and number of an ended connection, ordered for a heap to give the first.
+/// Time and number of an ended connection, ordered so that a heap gives the first.
 #[derive(PartialEq)]
 struct When(f64, usize);
 

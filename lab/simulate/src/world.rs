@@ -171,7 +171,8 @@ pub struct Kind {
     pub retransmitted: Vec<f64>,
     #[serde(default)]
     pub inflation: Vec<f64>,
-    /// JSON lines of `{"arm", "goodput", "retransmitted", "inflation"}`, in the folder of the world's file.
+    /// JSON lines of `{"arm", "goodput", "retransmitted", "inflation"}`; the path is relative to the world's
+    /// folder.
     pub samples: Option<PathBuf>,
     #[serde(skip)]
     pub replay: Vec<Vec<Measured>>,

@@ -389,7 +389,7 @@ impl Flow {
         }
     }
 
-    /// Whether it is established and has something to sample.
+    /// Whether it is established; only then is there something to sample.
     pub fn is_established(&self) -> bool {
         !matches!(self.state, State::Connecting)
     }
@@ -406,7 +406,7 @@ mod tests {
     use rustix::event::PollFlags;
     use std::{io::Read, net::TcpListener, thread, time::Duration};
 
-    /// With a peer reading as fast as data is handed over, the socket need not block for long.
+    /// If the peer reads as fast as data is handed over, the socket need not block for long.
     #[test]
     fn never_blocking_connection_yields_its_turn() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

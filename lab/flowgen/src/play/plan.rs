@@ -136,7 +136,7 @@ pub struct Group {
     pub warmup: u64,
     /// Take samples of its sockets.
     pub sample: bool,
-    /// A connection is a curl downloading so many bytes, as the file named by their number.
+    /// A connection is a curl. It downloads a file named after its number of bytes.
     #[serde(default)]
     pub fetch: bool,
     /// The work of each connection.

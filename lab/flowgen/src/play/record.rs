@@ -48,7 +48,7 @@ pub struct FlowRow {
     pub times: Option<Times>,
     /// The error.
     pub error: Option<String>,
-    /// One of the first of its group, excluded from the results.
+    /// A warm-up, one of the first of its group: not counted in results.
     pub warmup: bool,
 }
 

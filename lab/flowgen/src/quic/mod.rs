@@ -5,8 +5,9 @@
 //! in the background and looks at their counters from its own.
 //!
 //! A connection carries one upload on one stream, with the protocol of TCP's ([`crate::protocol`]). The
-//! receiver reads the stream in order, as an application does, and has a window too large for one path to fill while
-//! it waits for another. Counters of a path come in the shape of the kernel's [`TcpInfo`](crate::tcp_info::TcpInfo).
+//! receiver reads the stream in order, as an application does, and has a window too large for one path
+//! to fill while it waits for another. Counters of a path come in the shape of the kernel's
+//! [`TcpInfo`](crate::tcp_info::TcpInfo).
 
 mod control;
 mod coupled;
