@@ -15,16 +15,16 @@ const PING: u8 = b'P';
 const DATA: u8 = b'D';
 const ZERO: u8 = b'Z';
 const READ: u8 = b'R';
-/// Bytes of an IP packet that carries the rate probe: a full Ethernet frame.
+/// Bytes of an IP packet of the rate probe: a full Ethernet frame.
 const FULL_PACKET_BYTES: usize = 1500;
-/// Bytes that tc counts beside those of IP: the Ethernet header.
+/// Bytes counted by tc in addition to IP's: the Ethernet header.
 const ETHERNET_BYTES: usize = 14;
 const RECEIVE_BYTES: libc::c_int = 16 << 20;
 const SMALL_BYTES: usize = 64;
 const SETTLING: Duration = Duration::from_millis(300);
-/// Packets that come closer together are sent by one call.
+/// At shorter intervals one call sends several packets.
 const MANY_BELOW: Duration = Duration::from_micros(40);
-/// Of one call.
+/// Most bytes sent by one call.
 const MOST_BYTES: usize = 60_000;
 const TICK: Duration = Duration::from_millis(1);
 const LATENESS_SAMPLES: usize = 100;
@@ -124,7 +124,7 @@ pub struct CalibrateOptions {
     pub rate_seconds: f64,
     /// Small packets sent to count losses.
     pub loss_packets: u32,
-    /// Of them per second.
+    /// Loss packets per second.
     pub loss_packets_per_s: f64,
 }
 
@@ -135,13 +135,13 @@ pub struct CalibrateReport {
     pub idle_rtt_ms: Option<f64>,
     /// Least of them.
     pub idle_rtt_ms_min: Option<f64>,
-    /// Pings that came back.
+    /// Pings answered.
     pub pings: usize,
     /// Rate at the receiver, with Ethernet headers, as tc counts.
     pub udp_rate_mbit: Option<f64>,
     /// Small packets sent.
     pub loss_packets_sent: u32,
-    /// Of them not received.
+    /// Loss packets not received.
     pub loss_packets_lost: u32,
     /// How late a sleep of 1 ms returns: the 99th percentile of 100.
     pub timer_late_ms_p99: f64,
@@ -173,7 +173,7 @@ pub fn run(options: &CalibrateOptions) -> Result<CalibrateReport> {
         probe.ask(ZERO)?;
         let interval = Duration::from_secs_f64(1.0 / options.loss_packets_per_s.max(1.0));
         probe.send_data(u64::from(options.loss_packets), SMALL_BYTES, interval)?;
-        // On a path with jitter a question overtakes packets that were sent before it.
+        // On a path with jitter a question overtakes packets sent before it.
         std::thread::sleep(SETTLING);
         let received = probe.ask(READ)?.packets;
         report.loss_packets_sent = options.loss_packets;
@@ -203,7 +203,7 @@ struct Seen {
     took_ns: u64,
 }
 
-/// Its socket is not connected: of many addresses that are the other side's, it answers from one.
+/// Its socket is not connected: the other side may have many addresses, and answers from one.
 struct Probe {
     socket: UdpSocket,
     to: SocketAddr,
@@ -244,7 +244,7 @@ impl Probe {
         }
     }
 
-    /// Length of the datagrams that what is sent is taken apart into; 0: it is one.
+    /// Length of the datagrams made from the bytes of one send; 0: one datagram.
     fn segment(&self, length: usize) -> Result<()> {
         let bytes = length as libc::c_int;
         set_option(&self.socket, libc::SOL_UDP, libc::UDP_SEGMENT, bytes)

@@ -1,6 +1,6 @@
 //! `capture`: the packets of a device as a pcap file, for hosts without tcpdump.
 //!
-//! The format is that of the libpcap project with nanoseconds (draft-ietf-opsawg-pcap). Times are
+//! The format is the libpcap project's with nanoseconds (draft-ietf-opsawg-pcap). Times are
 //! the kernel's, of the packet's arrival at the device.
 
 use crate::error::{Error, Result};
@@ -22,7 +22,7 @@ static STOP: AtomicBool = AtomicBool::new(false);
 /// Writes packets until SIGINT or SIGTERM; says how many.
 ///
 /// # Errors
-/// [`Error::Usage`] for a device that is not there, [`Error::Io`].
+/// [`Error::Usage`] for an unknown device, [`Error::Io`].
 pub fn run(device: &str, out: &Path, snap_bytes: usize) -> Result<u64> {
     let socket = open(device)?;
     let file = File::create(out).map_err(Error::io("creating the capture"))?;
@@ -42,18 +42,18 @@ pub fn run(device: &str, out: &Path, snap_bytes: usize) -> Result<u64> {
     Ok(count)
 }
 
-/// A socket that sees every packet of the device, of either direction.
+/// A socket receiving every packet of the device, in either direction.
 fn open(device: &str) -> Result<OwnedFd> {
     let missing = || Error::Usage(format!("there is no device {device}"));
     let name = CString::new(device).map_err(|_| missing())?;
-    // SAFETY: `name` is a terminated string that outlives the call.
+    // SAFETY: `name` is a terminated string and outlives the call.
     let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
     if index == 0 {
         return Err(missing());
     }
     let protocol = (libc::ETH_P_ALL as u16).to_be();
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-    // SAFETY: it returns a descriptor that nobody else has, or an error.
+    // SAFETY: it returns a descriptor with no other owner, or an error.
     let socket = unsafe { libc::socket(libc::AF_PACKET, kind, i32::from(protocol)) };
     if socket < 0 {
         return Err(Error::io("opening a packet socket")(
@@ -87,7 +87,7 @@ extern "C" fn stop(_: libc::c_int) {
     STOP.store(true, Ordering::Relaxed);
 }
 
-/// A signal ends the call that waits, which `signal` would begin again.
+/// Makes a signal end the waiting call; a handler set by `signal` would restart the call.
 fn stop_on_signals() {
     // SAFETY: all zeros is a valid action; the handler only stores a flag.
     unsafe {
@@ -108,11 +108,11 @@ fn receive(socket: &OwnedFd, raw: &mut [u8]) -> Result<Option<usize>> {
             events: libc::POLLIN,
             revents: 0,
         };
-        // SAFETY: one descriptor that outlives the call.
+        // SAFETY: one descriptor, and it outlives the call.
         if unsafe { libc::poll(&raw mut ready, 1, 200) } <= 0 {
             continue;
         }
-        // SAFETY: the buffer outlives the call, which writes at most its length.
+        // SAFETY: the buffer outlives the call; the call writes at most its length.
         let length = unsafe {
             libc::recv(
                 socket.as_raw_fd(),
@@ -139,7 +139,7 @@ fn arrival(socket: &OwnedFd) -> (u32, u32) {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: the kernel writes a timespec, which outlives the call.
+    // SAFETY: the kernel writes a timespec; `at` outlives the call.
     unsafe { libc::ioctl(socket.as_raw_fd(), GET_ARRIVAL, &raw mut at) };
     (at.tv_sec as u32, at.tv_nsec as u32)
 }

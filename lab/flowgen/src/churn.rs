@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// Failures in a row after which a run ends: nobody is there, or no local port is left.
+/// Failures in a row before a run ends: no server answers, or no local port is left.
 const HOPELESS: u64 = 1000;
 /// How often connections are looked over for having hung.
 const LOOK_OVER: Duration = Duration::from_secs(1);
@@ -36,8 +36,8 @@ impl Exchange {
         }
     }
 
-    /// Sends `bytes` (at least 1), which the server discards. More than one byte is announced by
-    /// a header, which is not counted.
+    /// Sends `bytes` (at least 1), discarded by the server. A header, not counted, announces more than
+    /// one byte.
     #[must_use]
     pub fn sink(bytes: u64) -> Self {
         if bytes <= 1 {
@@ -63,9 +63,9 @@ impl Exchange {
 /// How a run went.
 #[derive(Debug, Default)]
 pub struct Churned {
-    /// Connections that went through whole.
+    /// Connections with a complete exchange.
     pub completed: u64,
-    /// Connections that did not.
+    /// Failed connections.
     pub errors: u64,
     /// The first error.
     pub first_error: Option<Error>,
@@ -107,8 +107,8 @@ struct Slot {
     received_bytes: u64,
 }
 
-/// Runs connections to the addresses that `next` gives, `concurrency` at a time, until it gives
-/// `None`. One that takes longer than `wait` is an error.
+/// Runs connections to the addresses from `next`, `concurrency` at a time, until it returns
+/// `None`. A connection longer than `wait` is an error.
 ///
 /// # Errors
 /// [`Error::Io`] when epoll fails. Failed connections are counted in [`Churned`].

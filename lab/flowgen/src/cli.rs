@@ -56,7 +56,7 @@ pub enum Mode {
     ///
     /// The peer answers for the whole prefix after `ip route add local PREFIX dev lo`.
     Spread(Spread),
-    /// Keep many connections open, trickling data that the server echoes.
+    /// Keep many connections open, trickling data echoed by the server.
     ///
     /// Fails when one connection breaks, or does not return every byte.
     Hold(Hold),
@@ -111,7 +111,7 @@ pub struct Play {
     /// Send SIGUSR1 to this process when the measured time begins.
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(2..))]
     pub signal: Option<i32>,
-    /// Sample runs and time of the sockops programs that are attached to this cgroup: programs.csv.
+    /// Sample runs and time of the sockops programs attached to this cgroup: programs.csv.
     #[arg(long, value_name = "CGROUP")]
     pub programs: Option<PathBuf>,
 }
@@ -133,7 +133,7 @@ pub struct Calibrate {
     /// Pings for the idle round trip.
     #[arg(long, value_name = "N", default_value_t = 11)]
     pings: u32,
-    /// Send at this rate, above the bottleneck's, and report the rate that arrives.
+    /// Send at this rate, above the bottleneck's, and report the arriving rate.
     #[arg(long, value_name = "MBIT")]
     rate_mbit: Option<f64>,
     /// For so long.
@@ -142,7 +142,7 @@ pub struct Calibrate {
     /// Small packets to count losses by.
     #[arg(long, value_name = "N", default_value_t = 0)]
     loss_packets: u32,
-    /// Of them per second.
+    /// Loss packets per second.
     #[arg(long, value_name = "R", default_value_t = 1000.0)]
     loss_packets_per_s: f64,
 }
@@ -159,17 +159,17 @@ pub struct Serve {
     /// Bytes of the answer to a short connection.
     #[arg(long, value_name = "BYTES", default_value_t = 128)]
     short_size: u64,
-    /// Take MPTCP connections beside TCP.
+    /// Take MPTCP connections as well as TCP.
     #[arg(long)]
     mptcp: bool,
     /// Answer QUIC uploads on the same port of UDP; needs a build with the feature `mpquic`.
     #[arg(long, conflicts_with = "once")]
     quic: bool,
-    /// Paths that a QUIC connection may have; 1 is QUIC without multipath.
+    /// Most paths of a QUIC connection; 1 is QUIC without multipath.
     #[arg(long, value_name = "N", default_value_t = 8, requires = "quic")]
     quic_paths: u32,
-    /// Congestion control of the listener and what it accepts. With one that needs ECN, as dctcp,
-    /// peers that use it negotiate ECN.
+    /// Congestion control of the listener and what it accepts. With one needing ECN, such as
+    /// dctcp, peers with the same algorithm negotiate ECN.
     #[arg(long, value_name = "NAME", value_parser = cc_name)]
     cc: Option<String>,
 }
@@ -231,7 +231,7 @@ pub struct Short {
     /// Make so many connections.
     #[arg(long, value_name = "K")]
     count: Option<u64>,
-    /// Bytes expected in answer; must be that of `serve --short-size`.
+    /// Bytes expected in answer; must equal `serve --short-size`.
     #[arg(long, value_name = "BYTES", default_value_t = 128)]
     size: u64,
     /// Connections at the same time.
@@ -260,7 +260,7 @@ pub struct Spread {
     /// Hot destinations.
     #[arg(long, value_name = "H", default_value_t = 0)]
     hot: u64,
-    /// Share of all connections that go to hot destinations.
+    /// Share of all connections going to hot destinations.
     #[arg(long, value_name = "SHARE", default_value_t = 0.5)]
     hot_share: f64,
     /// Connections at the same time.

@@ -13,7 +13,7 @@ pub enum Error {
     /// The connection was refused, unreachable, or could not get a local port.
     #[error("cannot connect to {to}: {source}")]
     Connect {
-        /// Peer that was asked for.
+        /// Requested peer.
         to: SocketAddr,
         /// The kernel's answer.
         source: io::Error,
@@ -21,7 +21,7 @@ pub enum Error {
     /// The listener could not be opened.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// Address that was asked for.
+        /// Requested address.
         address: SocketAddr,
         /// The kernel's answer.
         source: io::Error,
@@ -90,7 +90,7 @@ pub enum Error {
     Answer {
         /// Bytes that came before the server closed.
         answered_bytes: u64,
-        /// Bytes that the client expected.
+        /// Bytes expected by the client.
         expected_bytes: u64,
     },
     /// The peer sent something else than the protocol says.

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 const HOLDING: &str = "holding a connection";
-/// Connections that are being opened at the same time.
+/// Most connections being opened at the same time.
 const OPENING: usize = 256;
 /// Shortest time between two sends on a connection; higher rates send more at a time.
 const SHORTEST_INTERVAL_SECONDS: f64 = 0.1;
@@ -35,13 +35,13 @@ pub struct HoldOptions {
 /// The result, as printed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HoldReport {
-    /// Connections that the server has answered on.
+    /// Connections answered by the server.
     pub opened: usize,
     /// Connections that returned every byte and closed when asked to.
     pub alive_at_end: usize,
-    /// Connections that could not be opened, broke, or fell silent.
+    /// Connections broken, silent, or never opened.
     pub errors: usize,
-    /// Bytes that came back.
+    /// Bytes echoed.
     pub bytes: u64,
     /// The first error.
     pub first_error: Option<String>,
@@ -72,7 +72,7 @@ struct Hold<'a> {
     poller: Poller,
     held: Vec<Option<Held>>,
     discarder: Discarder,
-    /// Connections that have to leave their phase before the run goes on: all but open ones.
+    /// Connections still to leave their phase before the run goes on: all but open ones.
     pending: usize,
     opened: usize,
     alive: usize,
@@ -111,7 +111,7 @@ pub fn run(options: &HoldOptions) -> Result<HoldReport> {
 }
 
 impl Hold<'_> {
-    /// Opens all; the echo of the first byte says that the server has taken a connection.
+    /// Opens all; the echo of the first byte shows the server's acceptance.
     fn open(&mut self) -> Result<()> {
         let mut progress = Instant::now();
         while self.held.len() < self.options.connections || self.pending > 0 {
@@ -220,7 +220,7 @@ impl Hold<'_> {
         let begin = Instant::now();
         let mut turn = 0_u64;
         loop {
-            // The clock stops at the end, so that the number of sends does not depend on luck.
+            // The clock stops at the end, to make the number of sends independent of chance.
             let elapsed = begin.elapsed().min(self.options.time);
             let due = (elapsed.as_secs_f64() / interval_seconds * count as f64) as u64;
             while turn < due {
@@ -249,8 +249,8 @@ impl Hold<'_> {
         }
     }
 
-    /// Asks the server to echo the rest and to close: a connection that does both is alive. That
-    /// the server closes first also leaves no TIME_WAIT on this side's ports.
+    /// Asks the server to echo the rest and to close: a connection is alive if both happen.
+    /// As the server closes first, no TIME_WAIT is left on this side's ports.
     fn take_stock(&mut self) -> Result<()> {
         for token in 0..self.held.len() {
             let Some(held) = self.held[token].as_mut() else {

@@ -1,15 +1,15 @@
-//! Traffic for TCP experiments, from one server that answers every mode.
+//! Traffic for TCP experiments, with one server for every mode.
 //!
-//! flowgen exists because the usual generators do not report the figures that an experiment on congestion
-//! control needs to know: the goodput *at the receiver*, the congestion control a connection
-//! started and ended with, and whether thousands of held or short connections came through
-//! whole. It also has to be cheap, because rates are measured on emulated single-CPU machines
-//! that run both ends: received data is discarded in the kernel (`MSG_TRUNC`), sent data comes
-//! from one static block, and the server is one thread around one epoll set.
+//! flowgen exists because the usual generators do not report the figures needed by an experiment on
+//! congestion control: the goodput *at the receiver*, the congestion control a connection started
+//! and ended with, and whether thousands of held or short connections came through whole. It also has
+//! to be cheap, because rates are measured on emulated single-CPU machines running both ends: received
+//! data is discarded in the kernel (`MSG_TRUNC`), sent data comes from one static block, and the server
+//! is one thread around one epoll set.
 //!
 //! - [`server`]: `flowgen serve`, one listener for all modes below.
-//! - [`bulk`]: connections that carry data for a time or an amount, in either direction, each
-//!   reported with goodput, congestion control and `TCP_INFO`.
+//! - [`bulk`]: uploads or downloads for a time or an amount, each reported with goodput, congestion
+//!   control and `TCP_INFO`.
 //! - [`short`]: one byte asked, a small answer, closed by the server: connections per second.
 //! - [`spread`]: connections to many addresses of a prefix, some of them hot.
 //! - [`hold`]: many connections kept open and proven alive by echo.
@@ -17,7 +17,7 @@
 //! - [`play`]: groups of connections by a plan, with samples of sockets and queues.
 //! - [`calibrate`]: delay, rate and loss of the path while it is idle.
 //! - [`capture`]: the packets of a device as a pcap file.
-//! - [`offload`]: work that a device does on packets for the kernel.
+//! - [`offload`]: work on packets done by a device for the kernel.
 //!
 //! `bulk` and `play` also speak MPTCP, and with the feature `mpquic` QUIC and multipath QUIC.
 //!

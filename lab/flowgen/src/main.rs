@@ -4,10 +4,10 @@
 //!
 //! - `bulk` carries data for `--seconds` or `--bytes`, up or (`--reverse`) down, and prints for
 //!   each connection the goodput measured at the receiver, the congestion control at start and
-//!   end, and the sender's `TCP_INFO`; with `--count` also means, the one from connection 26 on
-//!   among them, which leaves out the connections that a learner needs.
+//!   end, and the sender's `TCP_INFO`; with `--count` also means over all connections, and a mean from
+//!   connection 26 on, after the connections a learner needs.
 //! - `short` counts connections per second: one byte asked, a small answer, closed by the server
-//!   (so that the client does not run out of ports).
+//!   (so the client does not run out of ports).
 //! - `spread` visits many addresses of a prefix, some of them hot, as the table of a
 //!   per-destination learner sees them.
 //! - `hold` shows that established connections survive whatever is done to the host meanwhile.

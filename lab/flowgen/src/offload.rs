@@ -1,4 +1,4 @@
-//! `offload`: work that a device does on packets for the kernel. ethtool is not everywhere.
+//! `offload`: switches a device's work on packets for the kernel, for hosts without ethtool.
 
 use crate::error::{Error, Result};
 use std::io;
@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 /// Work that a device may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offload {
-    /// Join packets that arrive close together (generic receive offload), as network cards do. A
+    /// Join packets arriving close together (generic receive offload), as network cards do. A
     /// veth device can if its peer does not cut segments.
     Gro,
     /// Cut large segments.
@@ -34,7 +34,7 @@ struct Value {
 /// Switches it on or off.
 ///
 /// # Errors
-/// [`Error::Usage`] for a name that no device can have, [`Error::Io`] if the kernel refuses.
+/// [`Error::Usage`] for an invalid device name, [`Error::Io`] if the kernel refuses.
 pub fn switch(device: &str, which: Offload, on: bool) -> Result<()> {
     let mut name = [0; libc::IFNAMSIZ];
     if device.is_empty() || device.len() >= name.len() {
@@ -54,7 +54,7 @@ pub fn switch(device: &str, which: Offload, on: bool) -> Result<()> {
         },
     };
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").map_err(Error::io("opening a socket"))?;
-    // SAFETY: the kernel reads `request` and the value that it points to, which outlive the call.
+    // SAFETY: the kernel reads `request` and the value it points to; both outlive the call.
     let result =
         unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
     if result < 0 {

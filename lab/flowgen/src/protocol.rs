@@ -11,7 +11,7 @@
 //! [`ReceiverReport`]. *Download*: the server sends frames (u64 length, then that many bytes), a
 //! frame of length 0 ends the data; the client answers its [`ReceiverReport`], and only then, so
 //! that the counters are final, does the server send one [`SenderReport`]. *Sink*: the server
-//! reads the announced number of bytes and closes first, which leaves TIME_WAIT and its port on
+//! reads the announced number of bytes and closes first. This leaves TIME_WAIT and its port on
 //! the server, as the `Q` of an echo does. *Exchange*: again and again the client sends the
 //! announced request and the server answers the announced response, until the client closes.
 //! Integers are little-endian.
@@ -149,7 +149,7 @@ pub struct ReceiverReport {
     pub bytes: u64,
     /// Time between the arrival of the first and of the last byte.
     pub first_to_last: Duration,
-    /// Longest time between those in which nothing arrived.
+    /// Longest pause in the received data between the first byte and the last.
     pub standstill: Duration,
 }
 

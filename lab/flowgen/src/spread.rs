@@ -12,7 +12,7 @@ use std::str::FromStr;
 use std::time::Duration;
 use tcpilot_random::first;
 
-/// Most hot addresses that a report lists.
+/// Most hot addresses in a report.
 const LISTED: u64 = 64;
 
 /// An address prefix.
@@ -37,19 +37,19 @@ impl FromStr for Prefix {
 }
 
 fn width_check(width: u32, length: u32) -> Option<u32> {
-    // Two host bits are the least that leave an address besides the first and the last.
+    // At least two host bits are needed for an address other than the first and the last.
     width
         .checked_sub(length)
         .filter(|&host_bits| host_bits >= 2)
 }
 
 impl Prefix {
-    /// Bits that choose an address; more than 62 are not used.
+    /// Host bits used to choose an address, at most 62.
     fn chosen_bits(self) -> u32 {
         self.host_bits.min(62)
     }
 
-    /// Addresses that can be used: all but the first and the last.
+    /// Usable addresses: all but the first and the last.
     fn capacity(self) -> u64 {
         (1 << self.chosen_bits()) - 2
     }
@@ -95,7 +95,7 @@ pub struct SpreadOptions {
     pub count: Option<u64>,
     /// Hot destinations.
     pub hot: u64,
-    /// Share of all connections that go to hot destinations, 0 to 1.
+    /// Share of all connections going to hot destinations, 0 to 1.
     pub hot_share: f64,
     /// Connections at the same time.
     pub concurrency: usize,
@@ -113,7 +113,7 @@ pub struct SpreadReport {
     /// Outcome of the connections.
     #[serde(flatten)]
     pub outcome: ShortReport,
-    /// Payload of the connections that went through whole.
+    /// Payload bytes of the completed connections.
     pub bytes: u64,
     /// Cold destinations.
     pub distinct: u64,
@@ -129,7 +129,7 @@ pub struct SpreadReport {
     pub seed: u64,
 }
 
-/// Which destination each connection has.
+/// The destination of each connection.
 #[derive(Debug)]
 struct Plan {
     hot: Vec<IpAddr>,

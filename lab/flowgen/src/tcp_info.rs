@@ -1,7 +1,7 @@
 //! The kernel's `TCP_INFO`: reading it, and decoding it apart from the reading.
 //!
-//! The struct has only ever grown at its end (include/uapi/linux/tcp.h). So the fields that libc's struct has
-//! are taken from whatever number of bytes the running kernel returned; the rest is zero.
+//! The struct has only ever grown at its end (include/uapi/linux/tcp.h). So the fields of libc's struct
+//! are taken from however many bytes the running kernel returned; the rest is zero.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -15,7 +15,7 @@ const INFO_BYTES: usize = size_of::<libc::tcp_info>();
 /// The kernel's word for "no threshold yet" (`TCP_INFINITE_SSTHRESH`).
 const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
-/// The fields that the reports use.
+/// The fields used by the reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TcpInfo {
     /// Segments sent again, over the connection's life.
@@ -44,9 +44,9 @@ pub struct TcpInfo {
     pub ecn: bool,
     /// Time with data to send or to be acknowledged.
     pub busy_us: u64,
-    /// Of that: the peer's window was the limit.
+    /// Part of the busy time limited by the peer's window.
     pub window_limited_us: u64,
-    /// Of that: the send buffer was the limit.
+    /// Part of the busy time limited by the send buffer.
     pub buffer_limited_us: u64,
 }
 
@@ -60,7 +60,7 @@ impl TcpInfo {
     /// Asks the kernel about a TCP socket. Works in every state, closed included.
     ///
     /// # Errors
-    /// That of `getsockopt`: `EOPNOTSUPP` if the socket is not TCP.
+    /// From `getsockopt`: `EOPNOTSUPP` if the socket is not TCP.
     pub fn read(socket: impl AsFd) -> io::Result<Self> {
         let mut raw = [0u8; INFO_BYTES];
         let mut length = INFO_BYTES as libc::socklen_t;
@@ -121,7 +121,7 @@ fn info_of(raw: &[u8]) -> libc::tcp_info {
 const SOL_MPTCP: i32 = 284;
 const MPTCP_TCPINFO: i32 = 2;
 const MPTCP_SUBFLOW_ADDRS: i32 = 3;
-/// `struct mptcp_subflow_data`: four u32, of which the second is the number of subflows.
+/// `struct mptcp_subflow_data`: four u32; the second is the number of subflows.
 const SUBFLOW_HEADER_BYTES: usize = 16;
 /// `struct mptcp_subflow_addrs`: two `sockaddr_storage`.
 const SUBFLOW_ADDRESSES_BYTES: usize = 256;
@@ -130,7 +130,7 @@ const MOST_SUBFLOWS: usize = 8;
 /// Local address and `TCP_INFO` of each subflow of an MPTCP socket (include/uapi/linux/mptcp.h).
 ///
 /// # Errors
-/// That of `getsockopt`. A socket that fell back to TCP has no subflows.
+/// From `getsockopt`. A socket that fell back to TCP has no subflows.
 pub fn subflows(socket: impl AsFd) -> io::Result<Vec<(IpAddr, TcpInfo)>> {
     let infos = subflow_option(&socket, MPTCP_TCPINFO, INFO_BYTES)?;
     let addresses = subflow_option(&socket, MPTCP_SUBFLOW_ADDRS, SUBFLOW_ADDRESSES_BYTES)?;
@@ -145,7 +145,7 @@ fn subflow_option(socket: impl AsFd, option: i32, each_bytes: usize) -> io::Resu
     raw[..4].copy_from_slice(&(SUBFLOW_HEADER_BYTES as u32).to_ne_bytes());
     raw[12..16].copy_from_slice(&(each_bytes as u32).to_ne_bytes());
     let mut length = raw.len() as libc::socklen_t;
-    // SAFETY: `raw` and `length` outlive the call, which writes at most `length` bytes.
+    // SAFETY: `raw` and `length` outlive the call; it writes at most `length` bytes.
     let result = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),

@@ -213,7 +213,7 @@ fn late_plan(port: u16, group_end_s: f64) -> Value {
     json!({"duration_s": 5.0, "sample_ms": 50, "drain_s": 2.0, "flows": [timed]})
 }
 
-/// The first SYN is lost, so that the connection is established after its length has passed.
+/// The first SYN is lost, and the connection is established after its length has passed.
 #[test]
 fn connection_duration_starts_at_establishment() {
     let folder = tempfile::tempdir().unwrap();

@@ -25,7 +25,7 @@ pub struct DelayQueue {
 }
 
 impl DelayQueue {
-    /// `memory`: bytes that may be under way.
+    /// `memory`: most bytes under way.
     #[must_use]
     pub fn new(delay: Duration, loss: Loss, seed: u64, memory: usize) -> DelayQueue {
         DelayQueue {
@@ -43,7 +43,7 @@ impl DelayQueue {
         self.random_loss.set(self.loss);
     }
 
-    /// The fate of the packet in the line's room, which came at `now_ns`: on its way (`true`), or lost.
+    /// Decides about the packet in the line's room, received at `now_ns`: on its way (`true`), or lost.
     fn take(&mut self, len: usize, now_ns: u64) -> bool {
         if self.random_loss.is_lost() {
             return false;
@@ -55,7 +55,7 @@ impl DelayQueue {
     }
 }
 
-/// What became of a packet that came.
+/// The fate of a received packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Taken,
@@ -98,14 +98,14 @@ impl DelayQueues {
         &mut self.list[0]
     }
 
-    /// The delay queue whose first packet is due before those of the others, and when that is.
+    /// The delay queue with the earliest due packet, and its due time.
     pub fn next(&mut self) -> Option<(u64, &mut DelayQueue)> {
         let due = |queue: &&mut DelayQueue| queue.line.due_ns().unwrap_or(u64::MAX);
         let next = self.list.iter_mut().min_by_key(due)?;
         Some((next.line.due_ns()?, next))
     }
 
-    /// Decides about the packet of `len` bytes that was read into the room of the first delay queue's line.
+    /// Decides about the packet of `len` bytes in the room of the first delay queue's line.
     pub fn take(&mut self, len: usize, now_ns: u64) -> Fate {
         let (first, rest) = match self.list.split_first_mut() {
             Some(found) if !self.by_destination.is_empty() => found,
@@ -126,7 +126,7 @@ impl DelayQueues {
         fate(queue.take(len, now_ns))
     }
 
-    /// The most bytes that were under way on all delay queues, each at its own time.
+    /// Sum over all delay queues of the most bytes under way, each at its own time.
     #[must_use]
     pub fn most_held(&self) -> usize {
         self.list.iter().map(|queue| queue.line.most_held()).sum()

@@ -1,4 +1,4 @@
-//! One direction of a path: a thread that takes packets from a device, keeps each for the delay, and gives it to
+//! One direction of a path: its thread takes packets from a device, keeps each for the delay, and gives it to
 //! the other device.
 
 use std::{
@@ -25,10 +25,10 @@ use crate::{
     trace::{Follower, Sample, Trace},
 };
 
-/// Packets taken in before the thread looks again for those that are due.
+/// Packets taken in before the thread looks again for due packets.
 const BATCH: usize = 32;
 const SAMPLE_NS: u64 = 100_000_000;
-/// A thread that waits looks at least so often whether it should end.
+/// A waiting thread checks at least this often whether it should end.
 const LOOK_NS: u64 = 50_000_000;
 
 /// What becomes quantiles at the end.
@@ -55,13 +55,13 @@ pub struct Direction {
     pub from: OwnedFd,
     pub to: OwnedFd,
     pub queues: DelayQueues,
-    /// Of the first delay queue, the only one then.
+    /// Limit of the first delay queue; with a limit there is no second queue.
     pub limit: Option<Limit>,
-    /// Of the first delay queue.
+    /// Delays of the first delay queue.
     pub schedule: Schedule,
 }
 
-/// The changes that are to come.
+/// Changes still to come.
 #[derive(Debug)]
 pub struct Schedule {
     /// In the order of their times.
@@ -71,7 +71,7 @@ pub struct Schedule {
     pub begun_ns: Option<u64>,
 }
 
-/// A rate that follows a trace, and the queue before it.
+/// A rate following a trace, and the queue before it.
 #[derive(Debug)]
 pub struct Limit {
     pub trace: Trace,
@@ -91,18 +91,19 @@ pub struct Report {
     pub refused: u64,
     /// So often nothing was taken in because the line was full: then the delay was longer than asked for.
     pub full: u64,
-    /// The most bytes that were under way at once.
+    /// The most bytes under way at once.
     pub most_held: usize,
     /// How much later than due packets left, in microseconds.
     pub late_us: Late,
-    /// How much later than due the thread began to pass packets on, after it had waited for the first: what the
-    /// scheduler and the timer took. The rest of the lateness is of packets that wait for those before them.
+    /// How much later than due the thread began to pass packets on, after it had waited for the first: the
+    /// cost of the scheduler and the timer. The rest of the lateness comes from packets waiting for those
+    /// before them.
     pub woken_late_us: Late,
-    /// How long the device took for a packet: all that the receiving stack does with it at once.
+    /// How long the device took for a packet: all immediate work of the receiving stack.
     pub write_us: Late,
-    /// Packets that found the queue before a trace full.
+    /// Packets dropped at the full queue before a trace.
     pub dropped: u64,
-    /// Of a trace that was followed, ten a second.
+    /// Samples of a followed trace, ten a second.
     pub samples: Vec<Sample>,
 }
 
@@ -157,7 +158,7 @@ impl Direction {
         Ok(report)
     }
 
-    /// After the signal: follows the trace from now on, and makes the changes that are due.
+    /// After the signal: follows the trace from now on, and makes the due changes.
     fn begin(&mut self) {
         let schedule = &mut self.schedule;
         if schedule.begun_ns.is_none() && schedule.begun.load(Ordering::Relaxed) {
@@ -179,7 +180,7 @@ impl Direction {
         }
     }
 
-    /// Passes the packets that the trace lets pass.
+    /// Passes packets at the trace's opportunities.
     fn follow(&mut self, report: &mut Report, times: &mut Times) -> io::Result<()> {
         let Some(follower) = self
             .limit
@@ -246,7 +247,7 @@ impl Direction {
         }
     }
 
-    /// Passes on the packets that are due.
+    /// Passes on the due packets.
     fn give(&mut self, report: &mut Report, times: &mut Times) -> io::Result<()> {
         if self.is_following() {
             return self.follow(report, times);
@@ -271,7 +272,7 @@ impl Direction {
         Ok(())
     }
 
-    /// Takes in the packets that have come; returns their number.
+    /// Takes in the packets waiting at the device; returns their number.
     fn take(&mut self, report: &mut Report) -> io::Result<usize> {
         for taken in 0..BATCH {
             let Some(room) = self.queues.first_mut().line.room() else {
@@ -338,18 +339,18 @@ fn deliver(to: &OwnedFd, packet: &[u8], report: &mut Report) -> io::Result<()> {
             report.bytes += wire_bytes(packet) as u64;
         }
         Err(Errno::BADFD | Errno::BADF) => return Err(Errno::BADF.into()),
-        // A device that is down, or a packet that its stack does not want.
+        // The device is down, or its stack refuses the packet.
         Err(_) => report.refused += 1,
     }
     Ok(())
 }
 
-/// Bytes of a packet without the header that the device puts before it.
+/// Bytes of a packet without the device's header before it.
 fn wire_bytes(packet: &[u8]) -> usize {
     packet.len().saturating_sub(HEADER).max(1)
 }
 
-/// Of CLOCK_MONOTONIC.
+/// Time of CLOCK_MONOTONIC.
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64

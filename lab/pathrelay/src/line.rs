@@ -1,8 +1,8 @@
-//! The packets that are under way in one direction: bytes in a ring, each with the time at which it is due.
+//! The packets under way in one direction: bytes in a ring, each packet with its due time.
 
 use std::collections::VecDeque;
 
-/// The most that a device hands over at once: a packet of 64 KiB and its header.
+/// The most bytes a device hands over at once: a packet of 64 KiB and its header.
 pub const MOST: usize = 65_536 + 64;
 
 #[derive(Clone, Copy, Debug)]
@@ -12,7 +12,7 @@ struct Packet {
     due_ns: u64,
 }
 
-/// A delay line. Packets leave in the order in which they came.
+/// A delay line. Packets leave in the order of their arrival.
 #[derive(Debug)]
 pub struct Line {
     bytes: Box<[u8]>,
@@ -24,7 +24,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// A line that holds `capacity` bytes, or one packet if that is more.
+    /// A line for `capacity` bytes, or for one packet if a packet is larger.
     #[must_use]
     pub fn new(capacity: usize) -> Line {
         Line {
@@ -57,7 +57,7 @@ impl Line {
         (MOST <= head).then_some(0)
     }
 
-    /// The packet that was written into [`Line::room`] is under way.
+    /// Puts the packet written into [`Line::room`] under way.
     ///
     /// # Panics
     /// If it is longer than the room was.
@@ -96,13 +96,13 @@ impl Line {
         }
     }
 
-    /// Bytes and packets that are under way.
+    /// Bytes and packets under way.
     #[must_use]
     pub fn held(&self) -> (usize, usize) {
         (self.held, self.queue.len())
     }
 
-    /// The most bytes that were under way at once.
+    /// The most bytes under way at once.
     #[must_use]
     pub fn most_held(&self) -> usize {
         self.most_held

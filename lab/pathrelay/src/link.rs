@@ -18,12 +18,12 @@ pub struct Link {
     pub delay: Duration,
     /// From far to near.
     pub back: Duration,
-    /// Of packets on the way from near to far.
+    /// Loss of packets from near to far.
     pub loss: Loss,
     pub seed: u64,
     /// In the order of their times.
     pub changes: Vec<Change>,
-    /// The trace that limits the rate from near to far, once the signal has come; in place of a delay.
+    /// The trace limiting the rate from near to far after the signal; in place of a delay.
     pub trace: Option<PathBuf>,
     /// How much waits for the trace; packets beyond it are dropped.
     pub queue_bytes: usize,
@@ -31,7 +31,7 @@ pub struct Link {
     pub destinations: Option<PathBuf>,
 }
 
-/// Destinations that have the same delay and loss.
+/// Destinations with the same delay and loss.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Own {
     pub delay: Duration,
@@ -41,10 +41,10 @@ pub struct Own {
 }
 
 impl Own {
-    /// From lines `ADDRESS DELAY_MS LOSS`, in the order in which they are met first.
+    /// From lines `ADDRESS DELAY_MS LOSS`, in the order of their first lines.
     ///
     /// # Errors
-    /// The first line that cannot be read.
+    /// The first invalid line.
     pub fn all(text: &str) -> Result<Vec<Own>, Wrong> {
         let mut found: Vec<Own> = Vec::new();
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
@@ -73,9 +73,9 @@ impl Own {
 /// Random loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Loss {
-    /// Of packets, 0 to 1.
+    /// Share of lost packets, 0 to 1.
     pub share: f64,
-    /// Packets that are lost in a row, in the mean; 1: each by itself.
+    /// Mean number of packets lost in a row; 1: each by itself.
     pub burst: f64,
 }
 
@@ -92,15 +92,15 @@ pub struct Change {
 /// A mistake in a description.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
-    /// A part that is no KEY=VALUE.
+    /// A part without KEY=VALUE.
     #[error("'{0}' is not KEY=VALUE")]
     Part(String),
-    /// A key that there is not.
+    /// An unknown key.
     #[error(
         "there is no key '{0}'; the keys are near, far, delay_ms, back_ms, loss, burst, seed, change, destinations, trace and queue_bytes"
     )]
     Key(String),
-    /// A value that does not fit its key.
+    /// An invalid value of a known key.
     #[error("{key}={value}: wanted is {wanted}")]
     Value {
         key: String,
@@ -110,7 +110,7 @@ pub enum Wrong {
     /// A line of the file of destinations.
     #[error("'{0}' is not ADDRESS DELAY_MS LOSS")]
     Line(String),
-    /// An end that is not given.
+    /// A missing end.
     #[error("{0}=NAMESPACE/DEVICE is missing")]
     Missing(&'static str),
 }

@@ -1,4 +1,4 @@
-//! `pathrelay`: a long path between two network namespaces, in place of netem on a kernel that has none.
+//! `pathrelay`: a long path between two network namespaces, for kernels without netem.
 //!
 //! ```text
 //! namespace A: device ── reads ── delay line ── writes ── device :namespace B
@@ -43,31 +43,31 @@ use trace::Trace;
 /// For each --link it makes a TUN device in either namespace and carries packets between them, each as late as
 /// asked for. It prints `ready` when the devices are there: addresses and routes are then set with ip(8). It ends
 /// with SIGINT or SIGTERM, the devices go with it, and it prints its counters as JSON: how late packets left (the
-/// jitter that it added) and whether its memory was ever full. Needs root.
+/// jitter it added) and whether its memory was ever full. Needs root.
 #[derive(Debug, Parser)]
 #[command(version, arg_required_else_help = true, after_help = EXAMPLES)]
 struct Cli {
     /// near=NAMESPACE/DEVICE,far=NAMESPACE/DEVICE[,delay_ms=D][,back_ms=D][,loss=SHARE][,burst=N][,seed=N][,change=…]…[,destinations=FILE][,trace=FILE][,queue_bytes=N]
     ///
-    /// delay_ms is the time from near to far, back_ms that from far to near. loss is the share of packets that are
+    /// delay_ms is the time from near to far, back_ms the time from far to near. loss is the share of packets
     /// lost from near to far; a super-packet is lost whole. With burst=N they are lost N in a row, in the mean.
     ///
-    /// change=S:delay_ms=D:loss=SHARE:burst=N sets new values S seconds after the signal SIGUSR1; values that are
-    /// left out stay. Packets keep their order if the delay becomes shorter.
+    /// change=S:delay_ms=D:loss=SHARE:burst=N sets new values S seconds after the signal SIGUSR1; omitted
+    /// values stay. Packets keep their order if the delay becomes shorter.
     ///
     /// With destinations=FILE packets to some addresses have a delay and a loss of their own. A line of the file is
     /// `ADDRESS DELAY_MS LOSS`; changes do not concern them.
     ///
     /// With trace=FILE,queue_bytes=N the rate from near to far follows a trace in mahimahi's format, from the signal
-    /// SIGUSR1 on: each line is a millisecond at which 1500 bytes may pass. A packet that finds more than N bytes waiting is
-    /// dropped.
+    /// SIGUSR1 on: 1500 bytes may pass in the millisecond of each line. A packet is dropped if it would make
+    /// more than N bytes wait.
     #[arg(long = "link", value_name = "LINK", required = true)]
     links: Vec<Link>,
     /// Memory for packets under way, for each direction of each link. 10 Gbit/s for 40 ms are 50 MB.
     #[arg(long, value_name = "MB", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=16_384))]
     memory_mb: u32,
-    /// Runs the threads that carry packets on this processor only. Keep what shapes the packets off it: a thread
-    /// cannot wake up beside kernel code that does not yield.
+    /// Runs the packet threads on this processor only. Keep the qdiscs that shape the packets off it: a
+    /// thread cannot wake up on a processor busy with kernel code that does not yield.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..1024))]
     processor: Option<u16>,
 }
@@ -181,7 +181,7 @@ fn both(link: &Link, memory: usize, begun: &Arc<AtomicBool>) -> Result<[Directio
     ])
 }
 
-/// The delay queue of the link itself, and one for each kind of destination that has its own.
+/// The delay queue of the link itself, and one for each kind of destination with its own delay.
 fn delay_queues(link: &Link, memory: usize) -> Result<DelayQueues> {
     let mut queues = DelayQueues::new(DelayQueue::new(link.delay, link.loss, link.seed, memory));
     let Some(file) = &link.destinations else {
@@ -219,8 +219,8 @@ fn keep_to(processor: u16) -> Result<()> {
     Ok(())
 }
 
-/// Runs a direction with a timer as exact as the kernel's, before other processes if that is allowed. One that
-/// ends early ends all.
+/// Runs a direction with a timer as exact as the kernel's, before other processes if permitted. If one
+/// direction ends early, all end.
 fn on_time(direction: Direction, processor: Option<u16>, stop: &AtomicBool) -> Result<Report> {
     // SAFETY: plain system calls; the parameter outlives its call. If they are refused, packets are only later.
     unsafe {

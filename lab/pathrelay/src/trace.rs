@@ -1,14 +1,14 @@
-//! A link whose rate follows a trace, in the format of mahimahi: each line is a time in milliseconds at which one
-//! packet of 1500 bytes may pass, and the last is also the time after which the trace begins anew
+//! A link whose rate follows a trace, in the format of mahimahi: each line is the time in milliseconds of one
+//! opportunity for a packet of 1500 bytes, and the last is also the period of the trace
 //! (Netravali et al., "Mahimahi: Accurate Record-and-Replay for HTTP", USENIX ATC 2015, and mm-link(1)).
 
 use std::{fs, io, path::Path};
 
-/// Bytes that pass at each opportunity: 1500 of IP, and the header of mahimahi's devices.
+/// Bytes passing at each opportunity: 1500 of IP, and the header of mahimahi's devices.
 pub const OPPORTUNITY: usize = 1504;
 const MS: u64 = 1_000_000;
 
-/// The times at which something may pass.
+/// The times of the opportunities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     times_ms: Vec<u64>,
@@ -59,31 +59,31 @@ impl Trace {
 /// The link's counters until then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Sample {
-    /// Of CLOCK_MONOTONIC.
+    /// Time of CLOCK_MONOTONIC.
     pub at_ns: u64,
     pub queue_bytes: usize,
     pub queue_packets: usize,
-    /// Packets that found the queue full.
+    /// Packets dropped at the full queue.
     pub dropped: u64,
     pub passed_bytes: u64,
     pub passed_packets: u64,
-    /// Bytes that could have passed.
+    /// Bytes offered by the trace's opportunities, used or not.
     pub offered_bytes: u64,
 }
 
-/// A trace that is being followed.
+/// A trace in use.
 #[derive(Debug)]
 pub struct Follower {
     trace: Trace,
     started_ns: u64,
     next: usize,
-    /// Bytes of the first packet that have passed.
+    /// Bytes of the first packet already passed on.
     part: usize,
     pub offered_bytes: u64,
 }
 
 impl Follower {
-    /// Starts at that time.
+    /// Starts the trace at `started_ns`.
     #[must_use]
     pub fn new(trace: Trace, started_ns: u64) -> Follower {
         Follower {
@@ -144,7 +144,7 @@ mod tests {
         }
     }
 
-    /// Lengths of the packets that pass at each of some opportunities.
+    /// Lengths of the packets passing at each of some opportunities.
     fn passed(lengths: &[usize], opportunities: usize) -> Vec<Vec<usize>> {
         let mut follower = Follower::new(Trace::parse("1\n").unwrap(), 0);
         let mut queue: VecDeque<usize> = lengths.iter().copied().collect();

@@ -1,5 +1,5 @@
-//! A TUN device in a network namespace, through which packets pass as the sending stack made them: with the
-//! virtio_net header, a segment of 64 KiB stays one packet and its checksum is left to whom it concerns
+//! A TUN device in a network namespace. Packets pass as made by the sending stack: with the virtio_net
+//! header, a segment of 64 KiB stays one packet, and its checksum is left to a later device or stack
 //! (Documentation/networking/tuntap.rst of the kernel; virtio 1.2, section 5.1.6).
 
 use std::{
@@ -14,21 +14,21 @@ use rustix::{
     thread::{LinkNameSpaceType, move_into_link_name_space},
 };
 
-/// A device that lives as long as its descriptor.
+/// A device. It lives as long as its descriptor.
 #[derive(Debug)]
 pub struct Tun {
     pub fd: OwnedFd,
 }
 
-/// The largest piece that a device of ours takes.
+/// Offloads accepted by the device: TCP segments beyond the MTU, and packets without checksums.
 const OFFLOADS: libc::c_uint =
     libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
 
-/// Makes the device `name` in the namespace that `ip netns` calls `namespace`. The calling thread is in its own
+/// Makes the device `name` in the namespace `namespace` of `ip netns`. The calling thread is in its own
 /// namespace again afterwards.
 ///
 /// # Errors
-/// The kernel's, with the call that it refused.
+/// The kernel's, with the refused call.
 pub fn make(namespace: &str, name: &str) -> io::Result<Tun> {
     let own = File::open("/proc/thread-self/ns/net")?;
     let other = File::open(Path::new("/run/netns").join(namespace))
@@ -60,7 +60,7 @@ fn make_here(name: &str) -> io::Result<Tun> {
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    // NAPI: packets that come out pass GRO, as from a network card.
+    // NAPI: outgoing packets pass GRO, as from a network card.
     let flags = libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR | libc::IFF_NAPI;
     request.ifr_ifru.ifru_flags = flags as libc::c_short;
     // SAFETY: the request is an ifreq, as TUNSETIFF takes it, and outlives the call.

@@ -1,4 +1,5 @@
-//! `simulate`: learners in worlds that are data, against bounds that are data.
+//! `simulate`: runs learners in simulated worlds, and checks the results against bounds. Worlds and bounds
+//! are read from files.
 //!
 //! Each learner meets the same connections with the same noise. The score is the mean reward of the arms
 //! chosen, not the noisy reward that was drawn.
@@ -48,7 +49,7 @@ struct Arguments {
     /// Seconds between publications of choice distributions, in place of the world's.
     #[arg(long)]
     publish_s: Option<f64>,
-    /// TOML of the learner's constants that differ, in place of the world's: '[change] alarm = 8'.
+    /// TOML of changed learner constants, in place of the world's: '[change] alarm = 8'.
     #[arg(long)]
     settings: Option<String>,
     /// Write JSON.
@@ -182,7 +183,7 @@ fn all(arguments: &Arguments) -> Result<bool> {
 fn main() -> ExitCode {
     match all(&Arguments::parse()) {
         Ok(true) => ExitCode::SUCCESS,
-        // Bounds that do not hold are a result: the table says which.
+        // Missed bounds are a result: the table names them.
         Ok(false) => ExitCode::from(3),
         Err(error) => {
             eprintln!("simulate: {error:#}");

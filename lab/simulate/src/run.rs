@@ -13,7 +13,7 @@ use crate::scene::{Arrival, Scene, Transfer};
 use crate::score::{Met, Score};
 use crate::world::World;
 
-/// A connection and the time of its end, which may lie ahead.
+/// A connection and the time of its end, possibly in the future.
 struct Ended {
     at_s: f64,
     order: usize,
@@ -21,7 +21,7 @@ struct Ended {
     transfer: Transfer,
 }
 
-/// Time and number of an ended connection, so that a heap gives the first.
+/// Time and number of an ended connection, ordered so that a heap gives the first.
 #[derive(PartialEq)]
 struct When(f64, usize);
 
@@ -77,7 +77,7 @@ pub fn run(world: &World, learner: &str, seed: u64, hostile: bool) -> Result<Sco
         score.add(&Met::new(&scene, arrival, arm, means));
         let transfer = scene.transfer(arrival, arm);
         let at_s = arrival.at_s + learners_lasts_s(&transfer);
-        // Connections that end between two publications are taken in at the next.
+        // Connections ending between two publications are learned from at the next.
         let published_s = (at_s / world.publish_s).ceil() * world.publish_s;
         waiting.push(Reverse((When(published_s, order), order)));
         ended.push(Some(Ended {
@@ -108,8 +108,8 @@ mod tests {
         world
     }
 
-    /// Mean over seeds that were not used to choose constants: nats below the best arm, and the part of their
-    /// reward that honest neighbours lose because of the liars.
+    /// Mean over seeds not used to choose constants: nats below the best arm, and the share of their reward
+    /// lost by honest neighbours because of the liars.
     fn among_liars(world: &World, learner: &str) -> (f64, f64) {
         const SEEDS: u64 = 4;
         let kinds: Vec<usize> = (0..world.kind.len()).collect();
@@ -124,7 +124,7 @@ mod tests {
         (sum.0 / SEEDS as f64, sum.1 / SEEDS as f64)
     }
 
-    /// All that have the worse arm only, none that has the better one only, and a few of the tree's.
+    /// With the worse arm only, all; with the better arm only, none; with the tree, a few.
     #[test]
     fn paths_stuck_on_worse_arm_are_counted() {
         let worlds = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("worlds");

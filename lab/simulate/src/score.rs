@@ -1,4 +1,4 @@
-//! The score of a run, from mean rewards, so that it is free of the world's noise.
+//! The score of a run, from mean rewards, free of the world's noise.
 
 use serde::Serialize;
 
@@ -43,7 +43,7 @@ pub struct Score {
     pub kinds: Vec<Cell>,
     /// The same from the 26th connection of each path on.
     pub late: Vec<Cell>,
-    /// The same, per path; empty for a path that has no so late connection.
+    /// The same, per path; empty for a path without so late a connection.
     #[serde(skip)]
     pub late_paths: Vec<Cell>,
     pub all: Cell,
@@ -102,7 +102,7 @@ impl Cell {
         self.got / self.connections
     }
 
-    /// Mean nats that the best arm is above the default.
+    /// Mean advantage of the best arm over the default, in nats.
     pub fn possible(&self) -> f64 {
         self.best / self.connections
     }

@@ -20,7 +20,7 @@ pub struct World {
     pub tree: Prefixes,
     /// When connections are opened.
     pub arrivals: Arrivals,
-    /// The noise that hides an arm's effect.
+    /// Noise hiding an arm's effect.
     #[serde(default)]
     pub noise: Noise,
     /// How much connections transfer.
@@ -34,15 +34,15 @@ pub struct World {
     /// Events in mid-run.
     #[serde(default)]
     pub change: Vec<Change>,
-    /// Peers that lie.
+    /// Lying peers.
     pub hostile: Option<Hostile>,
     /// Seconds between two publications of choice distributions; ended connections are taken in then.
     #[serde(default = "one_second")]
     pub publish_s: f64,
-    /// Those of the learner's constants that differ from its defaults.
+    /// Learner constants changed from their defaults.
     #[serde(default)]
     pub settings: Settings,
-    /// The bounds that its runs must meet.
+    /// Bounds on the results of its runs.
     #[serde(default)]
     pub expect: Vec<Expect>,
 }
@@ -54,13 +54,13 @@ pub struct Prefixes {
     pub sites: usize,
     pub groups_per_site: usize,
     pub paths_per_group: usize,
-    /// Share of groups that are of another kind than their site.
+    /// Share of groups of another kind than their site.
     #[serde(default)]
     pub odd_groups: f64,
-    /// Share of paths that are of another kind than their group.
+    /// Share of paths of another kind than their group.
     #[serde(default)]
     pub odd_paths: f64,
-    /// Each path is the only one that its host knows.
+    /// Each host knows only one path.
     #[serde(default)]
     pub lone: bool,
     /// Standard deviation of the advantages between path and group, group and site, site and kind, in nats.
@@ -87,7 +87,7 @@ pub struct Arrivals {
     pub start_s: f64,
 }
 
-/// The noise that hides an arm's effect.
+/// Noise hiding an arm's effect.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Noise {
@@ -104,7 +104,7 @@ pub struct Noise {
     /// Share of connections with a wrongly measured rate, and the factor of the error.
     pub outliers: f64,
     pub outlier_factor: f64,
-    /// Share of connections with a peer that vanishes.
+    /// Share of connections whose peer vanishes.
     pub vanished: f64,
 }
 
@@ -157,8 +157,8 @@ pub struct Other {
     pub kind: Option<String>,
 }
 
-/// A kind of path: per arm the mean ln goodput against the default's, the share of segments that it
-/// sends again, and its RTT under load against the least; or a file of measured samples.
+/// A kind of path: per arm the mean ln goodput against the default's, the share of segments
+/// sent again, and its RTT under load against the least; or a file of measured samples.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kind {
@@ -171,7 +171,8 @@ pub struct Kind {
     pub retransmitted: Vec<f64>,
     #[serde(default)]
     pub inflation: Vec<f64>,
-    /// JSON lines of `{"arm", "goodput", "retransmitted", "inflation"}`, beside the world's file.
+    /// JSON lines of `{"arm", "goodput", "retransmitted", "inflation"}`; the path is relative to the world's
+    /// folder.
     pub samples: Option<PathBuf>,
     #[serde(skip)]
     pub replay: Vec<Vec<Measured>>,
@@ -195,12 +196,12 @@ pub struct Change {
     pub at_s: f64,
     #[serde(default)]
     pub rotate: usize,
-    /// Share of the paths that change.
+    /// Share of changing paths.
     #[serde(default = "one")]
     pub share: f64,
 }
 
-/// Peers that answer so that arms look as these peers like.
+/// Peers whose answers make arms look better or worse than they are.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hostile {
@@ -208,12 +209,12 @@ pub struct Hostile {
     pub groups: usize,
     /// Seconds between its connections.
     pub interval_s: f64,
-    /// Nats by which it moves each arm's reward.
+    /// Shift of each arm's reward, in nats.
     pub lie: Vec<f64>,
     /// Factor on its least RTT.
     #[serde(default = "one")]
     pub rtt_factor: f64,
-    /// Number of the group's hosts that its connections come from.
+    /// Number of hosts in the group that open its connections.
     #[serde(default = "one_host")]
     pub hosts: usize,
 }
@@ -269,7 +270,7 @@ impl Default for Sizes {
 }
 
 impl World {
-    /// Reads a world and the files of samples that it names.
+    /// Reads a world and its files of samples.
     pub fn read(file: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(file)
             .with_context(|| format!("{}: cannot be read", file.display()))?;
@@ -358,7 +359,7 @@ fn read_samples(file: &Path, arms: &[String]) -> Result<Vec<Vec<Measured>>> {
             file.display()
         );
     }
-    // The default's geometric mean becomes 1, so that the scale stays the world's.
+    // The default's geometric mean becomes 1, to keep the world's scale.
     let default = replay[0].iter().map(|m| m.goodput.ln()).sum::<f64>() / replay[0].len() as f64;
     replay
         .iter_mut()

@@ -1,4 +1,4 @@
-//! `bulk`: connections that carry data for a time or an amount, each with its own report.
+//! `bulk`: uploads or downloads for a time or an amount, each with its own report.
 
 mod frames;
 #[cfg(feature = "mpquic")]
@@ -20,9 +20,9 @@ use std::time::Duration;
 pub struct BulkOptions {
     /// The server.
     pub to: SocketAddr,
-    /// The protocol that carries the data.
+    /// The transport protocol.
     pub transport: Transport,
-    /// Paths of multipath QUIC beside the first.
+    /// Paths of multipath QUIC after the first.
     pub paths: Vec<PathEnds>,
     /// When a sender stops.
     pub limit: Limit,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-/// First connection that counts as "after learning" in [`Summary::mean_from_26`].
+/// First connection counted as "after learning" in [`Summary::mean_from_26`].
 const LEARNED_FROM: u64 = 26;
 
 /// One connection. `None` is unknown, usually because the connection failed before.
@@ -20,7 +20,7 @@ pub struct ConnectionReport {
     pub bytes: u64,
     /// Receiver's time between first and last byte.
     pub seconds: f64,
-    /// Longest time between those in which nothing came.
+    /// Longest pause in the received data between those bytes.
     pub standstill_seconds: f64,
     /// `bytes` by `seconds`, in bits; `None` when all came at once.
     pub goodput_bits_per_s: Option<f64>,
@@ -56,11 +56,11 @@ pub struct PathReport {
     pub local: IpAddr,
     /// Server's address; `None` if only the route determines it.
     pub remote: Option<IpAddr>,
-    /// Payload that the peer has acknowledged; of QUIC to within 0.3 %.
+    /// Payload acknowledged by the peer; for QUIC to within 0.3 %.
     pub acked_bytes: u64,
     /// Packets with data, those sent again included.
     pub sent_packets: u32,
-    /// Packets sent again; of QUIC those that were held lost.
+    /// Packets sent again; for QUIC, packets declared lost.
     pub retransmits: u32,
     /// Lowest round-trip time.
     pub min_rtt_us: Option<u32>,
@@ -134,7 +134,7 @@ impl ConnectionReport {
     }
 }
 
-/// Heading of the lines that [`ConnectionReport`] displays as.
+/// Heading of the lines displayed by [`ConnectionReport`].
 pub const TEXT_HEADING: &str =
     "conn      MBytes   seconds      Mbit/s  cc start→end       retrans  min rtt ms     srtt ms";
 
@@ -173,9 +173,9 @@ pub struct Summary {
     pub summary: bool,
     /// Connections tried.
     pub count: u64,
-    /// Connections that failed.
+    /// Failed connections.
     pub errors: u64,
-    /// Mean over the connections that have a goodput.
+    /// Mean over the connections with a goodput.
     pub mean_goodput_bits_per_s: Option<f64>,
     /// Median over the same.
     pub median_goodput_bits_per_s: Option<f64>,

@@ -17,7 +17,7 @@ use rustix::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// Runs one connection. An error is in the report, beside the figures from before it.
+/// Runs one connection. An error is in the report, with the figures from before it.
 pub fn run(options: &BulkOptions, index: u64) -> ConnectionReport {
     let begin = Instant::now();
     let mut report = ConnectionReport::new(index, options.to);

@@ -13,8 +13,8 @@ use rustix::net::{Shutdown, sockopt};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Unsent data kept in the socket: enough never to starve, little enough that the end of a timed
-/// connection does not leave seconds of it (tcp(7), `TCP_NOTSENT_LOWAT`).
+/// Unsent data kept in the socket: enough never to starve, little enough to leave no seconds of
+/// data at the end of a timed connection (tcp(7), `TCP_NOTSENT_LOWAT`).
 const NOT_SENT_BYTES: u32 = 128 * 1024;
 
 #[derive(Debug)]
@@ -65,18 +65,18 @@ pub struct Flow {
     mptcp: bool,
     /// The row of the report.
     pub row: FlowRow,
-    /// Bytes of the header, which are acknowledged but no payload.
+    /// Bytes of the header: acknowledged, but no payload.
     overhead_bytes: u64,
     exchange_started_s: f64,
-    /// Bytes that the application may still hand over; `None`: any number.
+    /// Bytes the application may still hand over; `None`: any number.
     budget: Option<u64>,
-    /// Bytes that were handed over in this turn.
+    /// Bytes handed over in this turn.
     turn_bytes: usize,
     cut: bool,
 }
 
-/// Bytes that a connection hands over before samples and other connections have their turn. A socket whose
-/// packets leave as fast as they come in would take data for ever.
+/// Most bytes handed over before samples and other connections have their turn. A socket whose packets leave
+/// as fast as they come in would take data for ever.
 const TURN_BYTES: usize = 1 << 20;
 
 impl Flow {
@@ -238,7 +238,7 @@ impl Flow {
         }
     }
 
-    /// Lets the application hand over its data of this tick. Data that the socket refuses is kept,
+    /// Lets the application hand over its data of this tick. Data refused by the socket is kept,
     /// a second's worth at most.
     pub fn grant(&mut self, source: &Source, tick: u64) {
         let most = source.rate_mbit.map_or(0, |mbit| (mbit * 125_000.0) as u64);
@@ -316,7 +316,7 @@ impl Flow {
     /// Ends the sending of a timed connection: bytes acknowledged by now count.
     ///
     /// # Errors
-    /// [`Error::NotEstablished`] for one that is still connecting; [`Error::Io`] when it cannot be
+    /// [`Error::NotEstablished`] for a connection not yet established; [`Error::Io`] when it cannot be
     /// half-closed.
     pub fn cut(&mut self, now_s: f64) -> Result<After> {
         if matches!(self.state, State::Connecting) {
@@ -389,7 +389,7 @@ impl Flow {
         }
     }
 
-    /// Whether it is established, so that there is something to sample.
+    /// Whether it is established; only then is there something to sample.
     pub fn is_established(&self) -> bool {
         !matches!(self.state, State::Connecting)
     }
@@ -406,7 +406,7 @@ mod tests {
     use rustix::event::PollFlags;
     use std::{io::Read, net::TcpListener, thread, time::Duration};
 
-    /// A peer that reads all takes data as fast as it is handed over, so the socket need not block for long.
+    /// If the peer reads as fast as data is handed over, the socket need not block for long.
     #[test]
     fn never_blocking_connection_yields_its_turn() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

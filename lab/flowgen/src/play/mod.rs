@@ -1,8 +1,8 @@
 //! `play`: groups of connections by a plan, all sent from here, with samples of every socket and
 //! of the path's queues.
 //!
-//! One thread and one epoll set; QUIC has a thread beside it, which says by file descriptors when there is
-//! something to see. Everything that takes time or memory (reading the plan, opening
+//! One thread and one epoll set; QUIC has a second thread and reports its events by file
+//! descriptors. All work with a cost in time or memory (reading the plan, opening
 //! sockets of other namespaces, starting `tc`) is done before the measured time, and everything is
 //! written after it: if a virtual machine counts instructions as time, nothing is forked, read
 //! or written while it counts.
@@ -51,7 +51,7 @@ pub struct PlayReport {
     pub start_ns: u64,
     /// Measured time.
     pub seconds: f64,
-    /// Connections and exchanges that were noted.
+    /// Connections and exchanges recorded.
     pub rows: usize,
     /// Those of them with an error.
     pub errors: usize,
@@ -59,7 +59,7 @@ pub struct PlayReport {
     pub first_error: Option<String>,
     /// How late samples were taken: the 99th percentile, in ms.
     pub sample_late_ms_p99: f64,
-    /// The latest of them: a host, or an emulated clock, that stood still shows here.
+    /// Lateness of the latest sample: shows a host or an emulated clock standing still.
     pub sample_late_ms_max: f64,
 }
 
@@ -89,10 +89,10 @@ struct Slot {
     flow: Option<Carrier>,
 }
 
-/// What a run does beside its plan.
+/// Settings of a run in addition to its plan.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Beside<'a> {
-    /// A process that gets SIGUSR1 when the measured time begins.
+    /// A process to be sent SIGUSR1 when the measured time begins.
     pub signal: Option<i32>,
     /// A cgroup whose sockops programs are sampled with the sockets.
     pub programs: Option<&'a Path>,
@@ -297,7 +297,7 @@ impl<'a> Player<'a> {
                 self.late_ns.push(now_ns - due_ns);
                 self.sample(due_ns as f64 / 1e9)?;
                 let next_ns = due_ns + self.plan.sample_ms * 1_000_000;
-                // A sample that was missed is not made up for.
+                // A missed sample is skipped, not taken later.
                 let skipped = now_ns.saturating_sub(next_ns) / (self.plan.sample_ms * 1_000_000);
                 let next_ns = next_ns + skipped * self.plan.sample_ms * 1_000_000;
                 self.timers.push(Reverse((next_ns, Timer::Sample)));

@@ -7,7 +7,7 @@ use crate::error::Result;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Time between two looks for sockets that have not ended yet.
+/// Interval between checks for sockets not ended yet.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 impl<'a> Player<'a> {
@@ -44,7 +44,7 @@ impl<'a> Player<'a> {
         Ok(())
     }
 
-    /// With the time at which it is done, not at which it was due: connections may have started since.
+    /// Records the actual time, not the due time: connections may have started since.
     pub(super) fn sample_programs(&mut self) -> Result<()> {
         if let Some(programs) = &self.programs {
             let now_s = self.now_s();
@@ -53,7 +53,7 @@ impl<'a> Player<'a> {
         Ok(())
     }
 
-    /// After the end: waits for the reports of connections that were cut, and notes the rest.
+    /// After the end: waits for the reports of cut connections, and notes the rest.
     pub(super) fn drain(&mut self) -> Result<()> {
         let last_s = self.record.queues.last().map_or(0.0, |row| row.t_s);
         if self.seconds - last_s > self.plan.sample_ms as f64 / 2e3 {
@@ -63,7 +63,7 @@ impl<'a> Player<'a> {
         }
         let now_s = self.now_s();
         for slot in 0..self.slots.len() {
-            // Cuts that fall on the very end.
+            // Cuts at the very end.
             if let Some(flow) = &mut self.slots[slot].flow {
                 let cut = flow.cut(now_s);
                 self.handle(slot, cut)?;
@@ -91,7 +91,7 @@ impl<'a> Player<'a> {
         self.charge_downloads(until)
     }
 
-    /// Downloads get the counters of the server's sockets, the last of which may still be ending.
+    /// Downloads get the counters of the server's sockets; the last may still be ending.
     fn charge_downloads(&mut self, until: Instant) -> Result<()> {
         let groups = &self.plan.flows;
         let is_download = |row: &FlowRow| groups[row.group].fetch && row.error.is_none();

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// End of the measured time; a connection that is unfinished then is reported as such.
+    /// End of the measured time; connections still open then are reported as unfinished.
     pub duration_s: f64,
     /// Time between samples of sockets and queues.
     pub sample_ms: u64,
@@ -33,10 +33,10 @@ pub struct Plan {
     /// Further servers, in other namespaces.
     #[serde(default)]
     pub serve_too: Vec<Serve>,
-    /// Servers that are programs of their own.
+    /// Servers run as separate programs.
     #[serde(default)]
     pub foreign: Vec<Foreign>,
-    /// Datagrams beside the connections.
+    /// Datagrams sent in addition to the connections.
     #[serde(default)]
     pub probes: Vec<Probe>,
     /// Links by the sender's address on them, to distinguish the subflows of MPTCP.
@@ -56,7 +56,7 @@ pub struct Serve {
     pub listen: SocketAddr,
     /// Bytes of the answer to a short connection.
     pub short_bytes: u64,
-    /// Take MPTCP connections beside TCP.
+    /// Take MPTCP connections as well as TCP.
     #[serde(default)]
     pub mptcp: bool,
     /// Answer QUIC on the same port, with so many paths for each connection.
@@ -67,7 +67,7 @@ pub struct Serve {
     pub cc: Option<String>,
 }
 
-/// A server that is not ours: the kernel reports its sockets' counters when they end.
+/// A foreign server program: the kernel reports its sockets' counters when they end.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Foreign {
@@ -78,7 +78,7 @@ pub struct Foreign {
     pub port: u16,
 }
 
-/// Connections that are alike.
+/// A group of connections with the same settings.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
@@ -86,13 +86,13 @@ pub struct Group {
     pub name: String,
     /// The server.
     pub to: SocketAddr,
-    /// Servers in place of that one: a connection goes to each in turn, from the first again.
+    /// Servers in place of `to`: a connection goes to each in turn, from the first again.
     #[serde(default)]
     pub destinations: Vec<SocketAddr>,
     /// Source address.
     #[serde(default)]
     pub bind: Option<IpAddr>,
-    /// Namespace that it sends from; `None`: this one.
+    /// Namespace of the sender; `None`: the current one.
     #[serde(default)]
     pub netns: Option<PathBuf>,
     /// How the application hands data over; `None`: as fast as the socket takes it.
@@ -104,13 +104,13 @@ pub struct Group {
     /// The kernel paces its packets, as it does under the qdisc `fq`.
     #[serde(default)]
     pub fq_paced: bool,
-    /// The protocol that carries the data.
+    /// The transport protocol.
     #[serde(default)]
     pub transport: Transport,
-    /// QUIC's spin bit is chosen by chance, so that it shows no round trips (RFC 9000, section 17.4).
+    /// QUIC's spin bit is random, to hide round trips (RFC 9000, section 17.4).
     #[serde(default)]
     pub no_spin: bool,
-    /// Paths of multipath QUIC beside the first.
+    /// Paths of multipath QUIC after the first.
     #[serde(default)]
     pub paths: Vec<PathEnds>,
     /// When the first connection starts.
@@ -136,14 +136,14 @@ pub struct Group {
     pub warmup: u64,
     /// Take samples of its sockets.
     pub sample: bool,
-    /// A connection is a curl that downloads so many bytes, as the file of that name.
+    /// A connection is a curl. It downloads a file named after its number of bytes.
     #[serde(default)]
     pub fetch: bool,
     /// The work of each connection.
     pub work: Work,
 }
 
-/// An application that does not always have data: its bytes in each tick of 10 ms.
+/// An application with pauses: its bytes in each tick of 10 ms.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
@@ -162,7 +162,7 @@ impl Source {
     /// Time between two grants.
     pub const TICK_S: f64 = 0.01;
 
-    /// Bytes that the application hands over in this tick of its life; `None`: any number.
+    /// Bytes handed over by the application in this tick of its life; `None`: any number.
     #[must_use]
     pub fn bytes(&self, tick: u64) -> Option<u64> {
         let into_s = self.on_s.map_or(0.0, |on_s| {
@@ -171,7 +171,7 @@ impl Source {
         if self.on_s.is_some_and(|on_s| into_s >= on_s) {
             return Some(0);
         }
-        // The whole so far less the whole before, so that fractions of bytes are not lost.
+        // The total so far less the total before, to keep fractions of bytes.
         let until = |ticks: u64| ticks as f64 * Self::TICK_S;
         self.rate_mbit.map(|mbit| {
             let total = |ticks| (mbit * 1e6 / 8.0 * until(ticks)) as u64;
@@ -192,8 +192,8 @@ impl Source {
 pub enum Work {
     /// Sends for so long, or to the group's end.
     Timed {
-        /// Length of each connection's sending, from its establishment: the time that a lost SYN
-        /// costs is the same for every congestion control.
+        /// Length of each connection's sending, from its establishment: a lost SYN costs
+        /// the same time under every congestion control.
         #[serde(default)]
         seconds: Option<f64>,
     },

@@ -1,8 +1,8 @@
-//! Datagrams at a constant rate beside the connections: a stream whose delay and loss are measured,
-//! or pings, which come back.
+//! Datagrams at a constant rate, in parallel to the connections: a stream with measured delay and
+//! loss, or pings, echoed by the other side.
 //!
-//! Sender and receiver are threads of this process, so that they have the same clock, and the
-//! delay of one way is measured too. A thread of its own for each sleeps most of the time.
+//! Sender and receiver are threads of this process, to share one clock; so the one-way delay is
+//! measured too. A thread of its own for each sleeps most of the time.
 
 use super::netns;
 use crate::error::{Error, Result};
@@ -29,7 +29,7 @@ pub struct Probe {
     pub netns: Option<PathBuf>,
     /// Its destination.
     pub to: SocketAddr,
-    /// Namespace of that address; `None`: this one.
+    /// Namespace of the destination; `None`: the current one.
     #[serde(default)]
     pub to_netns: Option<PathBuf>,
     /// When the first is sent.
@@ -85,7 +85,7 @@ pub struct Running {
 
 impl Running {
     /// Opens the sockets, before the measured time, and starts the threads; they begin at the
-    /// instant that `begin` is given then.
+    /// instant later stored in `begin`.
     ///
     /// # Errors
     /// [`Error::Listen`], [`Error::Io`].
@@ -122,7 +122,7 @@ impl Running {
         })
     }
 
-    /// Its name and the datagrams that were sent.
+    /// Its name and the datagrams sent.
     pub fn finish(self) -> (String, Vec<Datagram>) {
         let all = locked(&self.datagrams).clone();
         let sent = all.into_iter().filter(|one| one.sent_s > 0.0);
@@ -130,7 +130,7 @@ impl Running {
     }
 }
 
-/// State that its threads share.
+/// State shared by its threads.
 struct Stream {
     probe: Probe,
     sender: UdpSocket,
@@ -140,7 +140,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// The start of the measured time, which is a while off when the threads start.
+    /// The start of the measured time, still in the future when the threads start.
     fn origin(&self) -> Instant {
         loop {
             if let Some(origin) = *locked(&self.begin) {

@@ -20,12 +20,12 @@ use tokio::sync::Notify;
 /// Longest wait for the handshake, for a path, and for progress: as long as a SYN of TCP is sent again
 /// without an answer. A run ends before.
 const WAIT: Duration = Duration::from_secs(120);
-/// The longest time that a limit can be.
+/// The longest possible limit.
 const FOR_EVER: Duration = Duration::from_secs(1 << 31);
 /// The congestion control of a group that names none.
 const CONTROL: &str = "cubic";
 
-/// State that the two threads share.
+/// State shared by the two threads.
 #[derive(Debug)]
 struct Shared {
     event: OwnedFd,
@@ -55,7 +55,7 @@ impl Shared {
     }
 
     fn signal(&self) {
-        // The counter is never read, so that this cannot fill it in any run's time.
+        // Nobody reads the counter, and no run is long enough to fill it.
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 }
@@ -89,7 +89,7 @@ impl QuicFlow {
             paths: group.paths.clone(),
             wait: WAIT,
         };
-        // Here, and not on the thread in the background: that one is in another namespace.
+        // Here, because the background thread is in another namespace.
         let seat = Seat::take(&wish)?;
         let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
         let shared = Arc::new(Shared {
@@ -151,7 +151,7 @@ impl QuicFlow {
     /// Ends a timed connection: bytes acknowledged by now count.
     ///
     /// # Errors
-    /// [`Error::NotEstablished`] for one that is still connecting.
+    /// [`Error::NotEstablished`] for a connection not yet established.
     pub fn cut(&mut self, now_s: f64) -> Result<After> {
         if !self.established {
             return Err(Error::NotEstablished);

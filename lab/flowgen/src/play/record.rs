@@ -31,9 +31,9 @@ pub struct FlowRow {
     pub wanted_bytes: u64,
     /// Payload: received if the connection ended by itself, acknowledged if it was cut.
     pub bytes: u64,
-    /// From connect to the receiver's word that it has everything.
+    /// From connect to the receiver's report of the last byte.
     pub fct_s: Option<f64>,
-    /// Longest time in which nothing came to the receiver, between its first byte and its last; `None` if
+    /// Longest pause in the receiver's data, between its first byte and its last; `None` if
     /// the connection was cut.
     pub standstill_s: Option<f64>,
     /// Segments sent again.
@@ -48,7 +48,7 @@ pub struct FlowRow {
     pub times: Option<Times>,
     /// The error.
     pub error: Option<String>,
-    /// One of the first of its group, which do not count.
+    /// A warm-up, one of the first of its group: not counted in results.
     pub warmup: bool,
 }
 
@@ -57,14 +57,14 @@ pub struct FlowRow {
 pub struct Times {
     /// With data to send or to be acknowledged.
     pub busy_us: u64,
-    /// Of that: the peer's window was the limit.
+    /// Part of the busy time limited by the peer's window.
     pub window_limited_us: u64,
-    /// Of that: the send buffer was the limit.
+    /// Part of the busy time limited by the send buffer.
     pub buffer_limited_us: u64,
 }
 
 impl FlowRow {
-    /// The row of a connection that starts now.
+    /// The row of a connection starting now.
     pub fn begun(flow: u64, group: usize, to: SocketAddr, start_s: f64) -> Self {
         Self {
             flow,
@@ -165,7 +165,7 @@ pub struct Record {
     pub queues: Vec<QueueRow>,
     /// Samples of BPF programs.
     pub programs: Vec<ProgramRow>,
-    /// Names that samples refer to.
+    /// Names used by samples.
     pub names: Vec<String>,
 }
 

@@ -54,7 +54,7 @@ pub fn begin(signal: Option<i32>) -> Result<u64> {
     Ok(clock.tv_sec.unsigned_abs() * ALIGN_NS + clock.tv_nsec.unsigned_abs())
 }
 
-/// Keeps program and buffers in memory, so that no page is read while time is measured. Without
+/// Keeps program and buffers in memory: no page is read in the measured time. Without
 /// the privilege it is a little slower, no more.
 pub fn lock_memory() {
     // SAFETY: no pointers; it only changes how this process's pages are kept.

@@ -53,7 +53,7 @@ impl Control {
     }
 }
 
-/// Of one connection. Another would share the coupling.
+/// Makes the controllers of one connection's paths; a second connection would share the coupling.
 #[derive(Debug)]
 struct Factory {
     control: Control,

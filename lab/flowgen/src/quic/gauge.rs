@@ -1,5 +1,5 @@
 //! The events of a path's congestion controller, kept for reports: a wrapper around any
-//! controller, which counts them.
+//! controller counts them.
 
 use noq::congestion::{Controller, ControllerMetrics};
 use noq_proto::RttEstimator;
@@ -16,16 +16,16 @@ const OVERHEAD_BYTES: u64 = 33;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Gauge {
     acked_bytes: u64,
-    /// Packets that the peer has acknowledged.
+    /// Packets acknowledged by the peer.
     pub acked_packets: u64,
     /// Lowest time from a packet to its acknowledgement; `None` before the first. noq's own starts from a
-    /// guess, which a long path never exceeds.
+    /// guess, and on a long path stays at the guess.
     pub min_rtt_us: Option<u32>,
     /// Congestion window.
     pub window_bytes: u64,
     /// Slow-start threshold; `None` before the first loss, or when the controller has none.
     pub ssthresh_bytes: Option<u64>,
-    /// Rate that the controller asks the pacer for.
+    /// Rate requested from the pacer by the controller.
     pub pacing_rate_bytes_per_s: Option<u64>,
     /// Sent and neither acknowledged nor lost.
     pub in_flight_bytes: u64,
@@ -34,7 +34,7 @@ pub struct Gauge {
 }
 
 impl Gauge {
-    /// Payload that the peer has acknowledged, as nearly as packets show it.
+    /// Payload acknowledged by the peer, as nearly as packets show it.
     #[must_use]
     pub fn payload_bytes(&self) -> u64 {
         let overhead_bytes = self.acked_packets * OVERHEAD_BYTES;
@@ -42,7 +42,7 @@ impl Gauge {
     }
 }
 
-/// A gauge that the controller writes and reports read.
+/// A gauge written by the controller and read by reports.
 #[derive(Debug, Clone, Default)]
 pub struct SharedGauge(Arc<Mutex<Gauge>>);
 

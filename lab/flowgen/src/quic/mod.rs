@@ -1,12 +1,13 @@
 //! QUIC and multipath QUIC (RFC 9000, draft-ietf-quic-multipath), by the library noq.
 //!
-//! The server (`serve --quic`) is a thread of its own beside the one for TCP. A client's connection is a
+//! The server (`serve --quic`) is a thread of its own, separate from TCP's. A client's connection is a
 //! [`Session`]: `bulk` runs one on the thread that asked for it, `play` runs all of them on one thread
 //! in the background and looks at their counters from its own.
 //!
 //! A connection carries one upload on one stream, with the protocol of TCP's ([`crate::protocol`]). The
-//! receiver reads the stream in order, as an application does, and has a window that no path fills while it
-//! waits for another. Counters of a path come in the shape of the kernel's [`TcpInfo`](crate::tcp_info::TcpInfo).
+//! receiver reads the stream in order, as an application does, and has a window too large for one path
+//! to fill while it waits for another. Counters of a path come in the shape of the kernel's
+//! [`TcpInfo`](crate::tcp_info::TcpInfo).
 
 mod control;
 mod coupled;
@@ -28,7 +29,7 @@ use crate::error::{Error, Result};
 use std::sync::OnceLock;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// Paths that a server allows by default: as many as a coupling counts.
+/// Paths allowed by a server by default: as many as a coupling counts.
 pub const PATHS: u32 = 8;
 
 /// A runtime for the calling thread.
@@ -43,7 +44,7 @@ pub fn runtime() -> Result<Runtime> {
         .map_err(Error::io("starting the runtime of QUIC"))
 }
 
-/// The runtime on a thread of its own, which lives as long as the process.
+/// The runtime on a thread of its own; it lives as long as the process.
 ///
 /// # Errors
 /// Those of [`runtime`].

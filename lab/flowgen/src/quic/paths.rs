@@ -1,5 +1,5 @@
-//! A connection's paths between the wanted addresses, and the bytes that they have carried. A path that was
-//! closed may be opened again: to QUIC that is another path, with counters of its own, and here the same one.
+//! A connection's paths between the wanted addresses, and the bytes carried by them. A closed path may be
+//! opened again: for QUIC it is another path, with its own counters; here it is the same one.
 
 use super::gauge::{Gauge, SharedGauge};
 use super::silence::Sign;
@@ -26,7 +26,7 @@ pub struct OpenPath {
     pub remote: SocketAddr,
     path: noq::Path,
     gauge: SharedGauge,
-    /// Of the paths between these addresses that were closed.
+    /// Counters of the closed paths between these addresses.
     past: TcpInfo,
     is_closed: bool,
 }

@@ -1,8 +1,8 @@
 //! Whether a path carries anything again, asked without a connection.
 //!
-//! Opening a path of QUIC on a link that is still dead costs one of the path identifiers that the server allows,
-//! which come back only for paths that it knew. So the client first asks something to which every server answers
-//! without a connection: a packet of a version that nobody speaks gets a Version Negotiation packet (RFC 9000,
+//! Opening a path of QUIC on a link still dead uses up one of the path identifiers allowed by the server. The
+//! server renews identifiers only for paths it knew. So the client first sends a packet of an unknown QUIC
+//! version: every server answers it, without a connection, with a Version Negotiation packet (RFC 9000,
 //! sections 6.1 and 17.2.1).
 
 use super::endpoint;
@@ -12,11 +12,11 @@ use std::time::Duration;
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
 
-/// Smallest datagram that a server must answer (RFC 9000, section 14.1).
+/// Smallest datagram a server must answer (RFC 9000, section 14.1).
 const DATAGRAM_BYTES: usize = 1200;
 /// A reserved version (RFC 9000, section 15).
 const VERSION: u32 = 0x1a2a_3a4a;
-/// The number that the answer repeats as its destination.
+/// The source connection ID; the answer repeats it as its destination.
 const SOURCE_ID: [u8; 8] = *b"tcplprob";
 const DESTINATION_ID: [u8; 8] = *b"flowgen?";
 /// First byte, version, and both identifiers with their lengths.
@@ -25,7 +25,7 @@ const HEADER_BYTES: usize = 1 + 4 + 1 + 8 + 1 + 8;
 /// Asks once; whether an answer comes by this path within `wait`.
 pub async fn answers(local: IpAddr, remote: SocketAddr, wait: Duration) -> bool {
     let asked = ask(local, remote);
-    // A refusal by the kernel, such as for an address that is no longer this host's, is no answer either.
+    // A refusal by the kernel, such as for an address no longer this host's, is no answer either.
     timeout(wait, asked).await.is_ok_and(|asked| asked.is_ok())
 }
 

@@ -1,4 +1,4 @@
-//! The server's side: a thread that takes connections and counts the bytes of their streams.
+//! The server's side: a thread takes connections and counts the bytes of their streams.
 
 use super::silence::{LOOK, Sign, Silence};
 use super::{endpoint, runtime, silence, tls};
@@ -14,10 +14,10 @@ use tokio::time::sleep;
 
 /// Most bytes of one chunk; a packet carries fewer.
 const CHUNK_BYTES: usize = 1 << 20;
-/// A client that is gone without a word.
+/// Longest wait for a silent client.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// Listens, and serves on a thread that lives as long as the process. With more than one of `paths` a
+/// Listens, and serves on a thread until the process ends. With more than one of `paths` a
 /// connection may have several.
 ///
 /// # Errors
@@ -64,8 +64,8 @@ async fn take_streams(connection: &noq::Connection) {
     }
 }
 
-/// Acknowledgements leave a path by which nothing comes any more, and return when something does. A path that a
-/// client opens again has a number beyond those of all before.
+/// Moves acknowledgements away from a path gone silent, and back when packets arrive on it again. A path
+/// reopened by the client has a higher number than all before.
 async fn answer_on_living_paths(connection: &noq::Connection, paths: u32) -> Infallible {
     let mut silence = Silence::new(silence::SERVER);
     let mut numbers = paths;
@@ -93,7 +93,7 @@ async fn answer_on_living_paths(connection: &noq::Connection, paths: u32) -> Inf
     }
 }
 
-/// Of a path that was not opened yet, or was closed: nothing to wait for.
+/// The sign of a path. A path not opened yet or already closed has nothing to wait for.
 fn sign(path: Option<&noq::Path>) -> Sign {
     let Some(stats) = path.map(noq::Path::stats) else {
         return Sign::default();

@@ -19,13 +19,13 @@ use tokio::time::{sleep, timeout};
 
 /// Unsent data beyond the windows: enough never to starve, as `TCP_NOTSENT_LOWAT` keeps for TCP.
 const NOT_SENT_BYTES: u64 = 128 * 1024;
-/// Between two looks whether the server has sent the identifiers that a path needs.
+/// Interval between checks for the server's connection identifiers, needed to open a path.
 const IDENTIFIERS_WAIT: Duration = Duration::from_millis(2);
-/// Between two looks for paths that were closed.
+/// Interval between checks for closed paths.
 const REOPEN: Duration = Duration::from_millis(100);
-/// Longest wait for an answer on one of them, beside two of its round trips.
+/// Longest wait for an answer on a closed path, in addition to two of its round trips.
 const PROBE: Duration = Duration::from_millis(100);
-/// Longest time for the peer to learn that the connection is over.
+/// Longest time for the peer to learn of the connection's end.
 const CLOSE_WAIT: Duration = Duration::from_secs(1);
 
 /// The wanted connection.
@@ -41,13 +41,13 @@ pub struct Wish {
     pub transport: Transport,
     /// Choose the spin bit by chance.
     pub no_spin: bool,
-    /// Paths beside the first.
+    /// Paths after the first.
     pub paths: Vec<PathEnds>,
     /// Longest wait for the connection, for a path, and for progress.
     pub wait: Duration,
 }
 
-/// A connection's socket and the address that its first path has.
+/// A connection's socket and the address of its first path.
 #[derive(Debug)]
 pub struct Seat {
     local: IpAddr,
@@ -124,7 +124,7 @@ impl Session {
         Ok(())
     }
 
-    /// Of a path that is open.
+    /// The gauge of an open path.
     fn gauge(&self, path: &noq::Path) -> Option<SharedGauge> {
         let controller = self.connection.congestion_state(path.id())?;
         let gauged = controller.into_any().downcast::<Gauged>().ok()?;
@@ -180,7 +180,7 @@ impl Session {
         }
     }
 
-    /// Opens the further paths while the upload runs on those that are there, as MPTCP does. `sent_bytes`
+    /// Opens the further paths while the upload runs on the open ones, as MPTCP does. `sent_bytes`
     /// counts the payload handed over.
     ///
     /// # Errors
@@ -197,7 +197,7 @@ impl Session {
         }
     }
 
-    /// Closes a path on which nothing is acknowledged while others go on: they carry its data then.
+    /// Closes a path without acknowledgements while others go on: they carry its data then.
     async fn close_silent_paths(&self) -> Infallible {
         let mut silence = Silence::new(silence::CLIENT);
         loop {
@@ -210,7 +210,7 @@ impl Session {
         }
     }
 
-    /// Opens a path that was closed again, when packets get through on it.
+    /// Reopens a closed path when packets get through on it.
     async fn reopen_paths(&self) -> Infallible {
         loop {
             sleep(REOPEN).await;
@@ -311,7 +311,7 @@ impl Session {
         self.endpoint.local_addr().map_or(0, |local| local.port())
     }
 
-    /// The paths that were opened, in that order, also those that have been lost since.
+    /// The opened paths in order of opening, including those lost since.
     #[must_use]
     pub fn paths(&self) -> Vec<PathState> {
         self.lock().iter().map(OpenPath::state).collect()

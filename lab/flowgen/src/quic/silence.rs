@@ -1,10 +1,10 @@
-//! Paths that have died without a word, while others of the connection live.
+//! Silently dead paths of a connection whose other paths live.
 //!
-//! noq declares a packet lost when a later one of its path is acknowledged. On a path that is dead none is,
-//! so that the sender would wait for data in flight there without end. And it sends every acknowledgement on
-//! the first path that it takes for good, whichever path the packets came by. So both ends watch: the
-//! client closes a path on which nothing is acknowledged any more, and its data goes by the others; the
-//! server moves its acknowledgements away from a path by which nothing comes.
+//! noq declares a packet lost when a later one of its path is acknowledged. On a dead path none is, and the
+//! sender would wait for its data in flight without end. Also, noq sends every acknowledgement on the first
+//! path it considers good, whichever path the packets came by. So both ends watch: the client closes a
+//! path without acknowledgements, and its data goes by the others; the server moves its acknowledgements
+//! away from a path by which nothing arrives.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ pub struct Sign {
     pub rtt: Duration,
 }
 
-/// Paths in the order in which they were opened.
+/// Paths in the order of their opening.
 #[derive(Debug)]
 pub struct Silence {
     least: Duration,
@@ -43,8 +43,8 @@ impl Silence {
         }
     }
 
-    /// Which of the paths are silent, and have been since a quarter of that time before another one: paths
-    /// that stop together are a host that stands still.
+    /// Indices of the silent paths. A path must have fallen silent a quarter of the limit before another one:
+    /// paths stopping together mean a stopped host.
     pub fn look(&mut self, now: Instant, signs: &[Sign]) -> Vec<usize> {
         for (at, sign) in signs.iter().enumerate() {
             match self.seen.get_mut(at) {
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(second(|_, ms| sign(ms.min(100), true)), [None, None]);
     }
 
-    /// The last probe of the path that lives: its acknowledgements suffice, whatever else is in flight.
+    /// The last probe of the live path: its acknowledgements suffice, whatever else is in flight.
     #[test]
     fn path_stays_silent_until_a_packet_arrives() {
         let begin = Instant::now();

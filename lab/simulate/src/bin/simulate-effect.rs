@@ -50,7 +50,7 @@ const NOISES: [(Noise, &str); 5] = [
     ),
 ];
 
-/// A host on which pairs of blocks come in.
+/// A host with pairs of blocks over time.
 struct World {
     random: Random,
     noise: Noise,
@@ -87,7 +87,7 @@ impl World {
         BLOCK_SD * unit
     }
 
-    /// A pair of blocks, of which a coin decided which was steered.
+    /// A pair of blocks; a coin decided which was steered.
     fn pair(&mut self, effect: f64) -> Pair {
         let (first, second) = (self.block(), self.block());
         self.pairs += 1;
@@ -106,9 +106,9 @@ impl World {
 /// One trial, looked at after every pair.
 #[derive(Default)]
 struct Seen {
-    /// The first look at which the interval did not hold the truth.
+    /// The first look with the true effect outside the interval.
     missed_at: Option<u64>,
-    /// The first look at which it did not hold zero.
+    /// The first look with zero outside the interval.
     shown_at: Option<u64>,
 }
 
@@ -167,7 +167,7 @@ const EFFECTS: [(f64, u64, &str); 4] = [
     (0.3, 300, "–"),
 ];
 
-/// The smallest number that such a share of all runs has reached.
+/// The smallest number not exceeded in this share of all runs; runs without one count as exceeding it.
 fn quantile(sorted: &[u64], share: f64) -> String {
     let at = (share * RUNS as f64).ceil() as usize;
     let found = sorted.get(at.saturating_sub(1));
@@ -208,7 +208,7 @@ const DAY_S: u64 = 24 * 3600;
 struct Month {
     /// Pairs until the first stop.
     stopped_after: Option<u64>,
-    /// Share of the time in which it was steered all the same.
+    /// Share of the time steered all the same.
     steered: f64,
     stops: u64,
 }
@@ -318,7 +318,7 @@ fn tables() -> BTreeMap<&'static str, String> {
     ])
 }
 
-/// The page with these tables; an error names a mark that it lacks.
+/// The page with these tables; an error names a missing mark.
 fn renewed(page: &str, tables: &BTreeMap<&str, String>) -> Result<String, String> {
     let mut page = page.to_owned();
     for (name, table) in tables {

@@ -68,7 +68,7 @@ impl Bayes {
 
 /// The connection as the kernel would report it.
 fn measures(transfer: &Transfer) -> Measures {
-    // Segments are counted in thousandths, so that a small transfer's share is not rounded away.
+    // Segments are counted in thousandths: a small transfer's share is not rounded away.
     let delivered = transfer.bytes / MSS * 1e3;
     let segments = delivered / (1.0 - transfer.retransmitted);
     Measures {
