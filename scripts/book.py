@@ -26,7 +26,7 @@ def from_root(link: str) -> str:
 
 
 def stage(source: Path) -> None:
-    """Copies the pages and what they show; SUMMARY.md moves to the top."""
+    """Copies docs and the other linked pages; SUMMARY.md moves to the top."""
     shutil.rmtree(source, ignore_errors=True)
     shutil.copytree(ROOT / "docs", source / "docs", ignore=shutil.ignore_patterns("*.parquet"))
     summary = (source / "docs/SUMMARY.md").rename(source / "SUMMARY.md")

@@ -38,7 +38,7 @@ pidfile: {folder}/pid
 
 
 def added(flows: list[tuple[str, int, int, int]]) -> Flow:
-    """By the sender's address and port, which no two flows share."""
+    """By the sender's address and port, unique to a flow."""
     found: Flow = {}
     for host, port, octets, packets in flows:
         before = found.get((host, port), (0, 0))
@@ -78,7 +78,7 @@ def compare(name: str, shown: Flow, got: Flow) -> None:
 
 
 def watched(near: str, binaries: Path, port: int) -> Flow:
-    """The flows of five uploads, as the watch shows them that sends its records to a port."""
+    """The flows of five uploads, as shown by a watch that exports its records to a port."""
     inside = ["ip", "netns", "exec", near]
     words = [*inside, str(binaries / "tcpilot"), "watch", "eth0"]
     words += ["--ipfix", f"127.0.0.1:{port}", "--once", "--json", "--for", "8"]

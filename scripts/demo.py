@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """tcpilot learning a bad link, to look at: no traffic of this host is touched.
 
-Three network namespaces, client - router - server; the router loses, delays and limits what
-goes to the server.  First some uploads with the kernel's default, then a hundred while tcpilot
-steers the client, whose table of paths is shown as it converges; then why, and the comparison.
+Three network namespaces, client - router - server; the router loses, delays and limits packets to
+the server.  First some uploads with the kernel's default, then a hundred while tcpilot steers the
+client, whose table of paths is shown as it converges; then why, and the comparison.
 
-Needs root and a kernel with netem.  Where there is none, it runs itself in a virtual machine.
-Everything it makes is named tcpilot-demo, and is removed at the end, whatever that is.
+Needs root and a kernel with netem.  Without one, it runs itself in a virtual machine. Everything it
+makes is named tcpilot-demo, and is removed at the end, however it ends.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def has_netem() -> bool:
 
 
 def in_machine(options: argparse.Namespace) -> int:
-    """This script again, under a kernel that has all it needs, in virtual time."""
+    """This script again, under a suitable kernel, in virtual time."""
     say(
         "this kernel has no netem, or we are not root: using a virtual machine (kernel "
         f"{options.kernel}, emulated; what follows takes about three minutes)"
@@ -125,7 +125,7 @@ def inside(namespace: str, *words: str) -> list[str]:
 
 @contextlib.contextmanager
 def network(options: argparse.Namespace) -> Iterator[None]:
-    remove_namespaces()  # of a run that was killed
+    remove_namespaces()  # of a killed run
     try:
         for namespace in NAMESPACES:
             ip("netns", "add", namespace)
@@ -192,7 +192,7 @@ def running(*words: str, **options: object) -> Iterator[subprocess.Popen[str]]:
 
 @contextlib.contextmanager
 def own_cgroup() -> Iterator[Path]:
-    """A cgroup for the client's processes, so that nothing else of this host is steered."""
+    """A cgroup for the client's processes, so tcpilot steers nothing else on this host."""
     mounts = (line.split() for line in Path("/proc/mounts").read_text().splitlines())
     root = next((m[1] for m in mounts if m[2] == "cgroup2"), None)
     if not root:
@@ -246,7 +246,7 @@ def say(text: str = "") -> None:
 
 
 class Display:
-    """A text that is drawn over its predecessor on a terminal; elsewhere only at some points."""
+    """A text drawn over its predecessor on a terminal; elsewhere only at some points."""
 
     def __init__(self) -> None:
         self.columns = int(os.environ.get(SCREEN, "0"))
@@ -278,7 +278,7 @@ def mbit(results: list[dict]) -> float:
 
 
 def again(results: list[dict]) -> float:
-    """Segments that were sent again, in percent of those that the data took."""
+    """Retransmitted segments, in percent of the data's segments."""
     segments = sum(-(-r["bytes"] // SEGMENT) for r in results)
     return 100 * sum(r["retransmits"] for r in results) / segments
 

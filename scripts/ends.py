@@ -3,7 +3,7 @@
 
     scripts/ends.py [--binaries target/release] [--seconds 45] > table
 
-For each cell: a sender, a router whose device has the queue, a path that delays (pathrelay), a
+For each cell: a sender, a router whose device has the queue, a path with delay (pathrelay), a
 receiver.  A live watch looks at the router's device, and tcpdump captures at the sender and at the
 receiver.  Prints a table of the flows' groups and names.  Needs root and tcpdump: it makes four
 network namespaces, and removes them.
@@ -70,7 +70,7 @@ def path(binaries: Path, rate: int, rtt_ms: int, queue: float) -> Iterator[list[
     """The namespaces: sender, router, the near end of the delay, receiver."""
     names = [f"tpends{number}" for number in range(4)]
     sender, router, middle, receiver = names
-    remove(names)  # a run that was killed may have left them
+    remove(names)  # a killed run may have left them
     try:
         for name in names:
             run(f"ip netns add {name}")
@@ -103,7 +103,7 @@ def path(binaries: Path, rate: int, rtt_ms: int, queue: float) -> Iterator[list[
 
 
 def flows(lines: str) -> dict[str, dict]:
-    """The flows that send to the server, by their port."""
+    """The flows to the server, by their port."""
     found = [json.loads(line) for line in lines.splitlines()]
     sent = [
         flow
@@ -114,7 +114,7 @@ def flows(lines: str) -> dict[str, dict]:
 
 
 def cell(binaries: Path, of: tuple[int, int, float, list[str]], seconds: int) -> Iterator[dict]:
-    """What each view says of each flow."""
+    """Each view's verdict on each flow."""
     *shape, algorithms = of
     tcpilot, flowgen = str(binaries / "tcpilot"), str(binaries / "flowgen")
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as all_of:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Draws docs/measured/demo.svg from demo.json beside it; `scripts/demo.py --json` writes that."""
+"""Draws docs/measured/demo.svg from demo.json in the same folder, written by `scripts/demo.py
+--json`."""
 
 from __future__ import annotations
 

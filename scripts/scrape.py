@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Has a real Prometheus scrape a daemon under load that knows 16,384 paths.
+"""Has a real Prometheus scrape a daemon under load with 16,384 paths.
 
     scripts/scrape.py [--seconds 600] [--learner thompson] [--binaries target/release]
 
@@ -62,7 +62,7 @@ def namespaces(name: str) -> Iterator[tuple[str, str]]:
 
 @contextlib.contextmanager
 def cgroup(name: str) -> Iterator[Path]:
-    """Of the hierarchy v2, wherever it is mounted."""
+    """A cgroup of the hierarchy v2, wherever it is mounted."""
     mounts = Path("/proc/self/mounts").read_text().splitlines()
     root = next(line.split()[1] for line in mounts if line.split()[2] == "cgroup2")
     path = Path(root, name)
@@ -142,7 +142,7 @@ class Prometheus:
 
 
 def dashboard_queries() -> Iterator[tuple[str, str]]:
-    """Of each panel: its title, and what it asks, as Grafana would fill it in."""
+    """Each panel's title and query, filled in as by Grafana."""
     dashboard = json.loads((ROOT / "packaging/grafana/tcpilot.json").read_text())
     for panel in dashboard["panels"]:
         for target in panel.get("targets", []):
@@ -150,7 +150,7 @@ def dashboard_queries() -> Iterator[tuple[str, str]]:
             yield panel["title"], expression
 
 
-# What this load does not have: pairs, which take hours; and traffic that crosses a network card.
+# This load lacks pairs, which take hours, and traffic over a network card.
 NO_ANSWER = {
     "Traffic that can be steered",
     "Goodput gained",
@@ -160,7 +160,7 @@ NO_ANSWER = {
 
 
 def judge(prometheus: Prometheus, options: argparse.Namespace, metrics: str) -> list[str]:
-    """What is wrong."""
+    """The failures."""
     window = f"[{int(options.seconds) + 60}s]"
     took_s = {
         share: prometheus.number(f"quantile_over_time({share}, scrape_duration_seconds{window})")

@@ -3,9 +3,9 @@
 
     .cache/venv/bin/python scripts/screens.py [--seconds 300] [--binaries target/release]
 
-Six groups of addresses lie behind one link; three of them lose packets. Blocks last seconds, so
-that the report has pairs. Needs root, chromium, and the release build; makes two network namespaces
-and a cgroup, and removes them. Writes docs/use/top.svg and docs/use/report.png.
+Six groups of addresses lie behind one link; three of them lose packets. Blocks last seconds, so the
+report has pairs. Needs root, chromium, and the release build; makes two network namespaces and a
+cgroup, and removes them. Writes docs/use/top.svg and docs/use/report.png.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def ready(child: subprocess.Popen) -> None:
 
 
 def screen(command: list[str]) -> list[str]:
-    """The lines that a program shows on a terminal after three seconds; its key ends it."""
+    """A program's lines on a terminal after three seconds; its key ends it."""
     child, terminal = pty.fork()
     if child == 0:
         os.execv(command[0], command)

@@ -24,8 +24,8 @@ profile=${PROFILE:-dev}
 
 # What tests make the kernel load on first use. Loaded before they begin, because the module's file comes from
 # the host: see guest.sh.
-modules=(veth sch_tbf sch_htb sch_prio sch_netem sch_ingress cls_bpf cls_matchall act_police 8021q ip_gre ipip
-	vxlan sch_fq sch_fq_codel sch_codel sch_sfq sch_pie tcp_bbr tcp_dctcp tcp_diag)
+modules=(veth sch_tbf sch_htb sch_prio sch_netem sch_ingress cls_bpf cls_matchall cls_u32 act_police act_mirred 8021q ip_gre ipip
+	vxlan vrf esp4 esp6 gcm seqiv sch_fq sch_fq_codel sch_codel sch_sfq sch_pie tcp_bbr tcp_dctcp tcp_diag)
 
 build() {
 	local made

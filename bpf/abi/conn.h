@@ -38,9 +38,9 @@ enum tp_conn_flags {
 	TP_CONN_ASSIGNED = 4,	   /* it holds its path's assignment; only in a connection start */
 	TP_CONN_DRY_RUN = 8,	   /* decided, but nothing was set */
 	TP_CONN_SIDE_UNKNOWN = 16, /* opened without storage: connect or accept is not known */
-	TP_CONN_STEERED = 32,	   /* its algorithm was set by us; only in a connection start */
-	TP_CONN_HELD_OUT = 64,	   /* no choice, no rescue, no tuning; only in a connection start */
-	TP_CONN_MOVED = 128, /* to a better arm while it was open; only in a connection start */
+	TP_CONN_STEERED = 32, /* its algorithm was set by us or MPTCP; only in a connection start */
+	TP_CONN_HELD_OUT = 64, /* no choice, no rescue, no tuning; only in a connection start */
+	TP_CONN_MOVED = 128,   /* to a better arm while it was open; only in a connection start */
 };
 
 /* The storage of a connection that was tuned, or whose socket may connect again.  Others

@@ -171,17 +171,16 @@ enum tp_watch_flags {
 	TP_FLOW_ECHO = 4096,   /* no mark before an acknowledgement's timestamp is echoed */
 };
 
-/* Data overtaken by later ones, unless known to be lost. */
-#define TP_GAPS 4 /* a power of two */
-struct tp_gap {
-	__u64 at_ns; /* when later data came */
-	__u32 from;  /* sequence numbers */
-	__u32 to;
+/* Where the newest data were, some times in a round trip: see bpf/core/watch/order.h. */
+#define TP_NEWEST 8 /* a power of two */
+struct tp_newest {
+	__u32 at;  /* when, in units of 1024 ns; it wraps; 0: none */
+	__u32 seq; /* data from here on came later */
 };
 
-struct tp_gaps {
-	struct tp_gap gap[TP_GAPS];
-	__u32 next;
+struct tp_newest_notes {
+	struct tp_newest newest[TP_NEWEST];
+	__u32 last; /* the number of the last one */
 	__u32 pad;
 };
 
@@ -249,7 +248,7 @@ struct tp_watch_flow {
 	__u64 lost_ns;	  /* the last loss in light tracking; 0: none */
 	__u32 echo_stamp; /* the timestamp whose echo is waited for */
 	__u32 pad_end;
-	struct tp_gaps gaps;
+	struct tp_newest_notes order;
 	struct tp_quic quic;
 	struct tp_p4air p4air;
 	struct tp_verdict verdict;

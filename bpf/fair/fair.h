@@ -80,7 +80,7 @@ static __always_inline int tp_fair_parse(struct __sk_buff *skb, struct tp_fair_p
 		__u16 window;
 	} tcp;
 	struct tp_ip ip = {};
-	__u32 header = 8;
+	__s32 header = 8;
 	__u8 version;
 
 	__builtin_memset(p, 0, sizeof(*p));
@@ -106,7 +106,9 @@ static __always_inline int tp_fair_parse(struct __sk_buff *skb, struct tp_fair_p
 	p->key.source_port = bpf_ntohs(tcp.source);
 	p->key.destination_port = bpf_ntohs(tcp.destination);
 	/* The length is not given if the packet is too long for the field. */
-	p->payload = !ip.length ? skb->len : ip.length > header ? ip.length - header : 0;
+	p->payload = ip.length == TP_NO_LENGTH ? skb->len
+		     : ip.length > header      ? ip.length - header
+					       : 0;
 	return 0;
 }
 

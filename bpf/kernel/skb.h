@@ -12,6 +12,7 @@
 #define ETH_P_IPV6 0x86dd
 #define ETH_P_8021Q 0x8100
 #define ETH_P_8021AD 0x88a8
+#define ETH_P_PPP_SES 0x8864
 #define IPPROTO_HOPOPTS 0
 #define IPPROTO_TCP 6
 #define IPPROTO_UDP 17
@@ -31,6 +32,7 @@
 struct sk_buff {
 	struct sk_buff *next; /* in a list */
 	struct net_device *dev;
+	int skb_iif; /* the device that it came by */
 	unsigned int len;
 	unsigned char *head;
 	unsigned char *data;
@@ -39,6 +41,11 @@ struct sk_buff {
 	__u16 network_header;
 	__u16 protocol; /* network byte order */
 	char cb[48];	/* of the packet's present owner: in a qdisc qdisc_skb_cb */
+};
+
+/* Of an event of sockops: what a program gets for its context. */
+struct bpf_sock_ops_kern {
+	struct sk_buff *skb; /* 0: the event has no packet */
 };
 
 /* __dev_queue_xmit writes the length on the wire into cb. */

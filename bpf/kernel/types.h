@@ -29,7 +29,9 @@
 #define TCP_ECN_ANY (TCP_ECN_OK | TCP_ECN_ACCURATE)
 #define RTAX_CC_ALGO 16 /* linux/rtnetlink.h; metrics are counted from 1 */
 #define DST_METRICS_FLAGS 3UL
-#define DST_METRICS_REFCOUNTED 2UL /* the route has metrics of its own */
+#define DST_METRICS_READ_ONLY 1UL
+#define IFF_LOOPBACK 8	   /* net_device.flags, linux/if.h */
+#define LOOPBACK_IFINDEX 1 /* of the loopback device, in every network namespace */
 /* enum tcp_ca_state, linux/tcp.h */
 #define TCP_CA_Open 0
 #define TCP_CA_Disorder 1
@@ -60,6 +62,7 @@ struct ns_common {
 
 struct netns_ipv4 {
 	int sysctl_tcp_rmem[3];
+	const struct tcp_congestion_ops *tcp_congestion_control; /* the default */
 };
 
 struct net {
@@ -91,13 +94,21 @@ struct sock_common {
 	__u32 skc_rcv_saddr;
 	__u16 skc_dport;
 	__u16 skc_num;
+	int skc_bound_dev_if;
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
 	possible_net_t skc_net;
 };
 
+/* Interfaces of a kind that UAPI's flags do not show. */
+enum netdev_priv_flags {
+	IFF_L3MDEV_MASTER = 1 << 18, /* a VRF */
+};
+
 struct net_device {
 	int ifindex;
+	unsigned int flags;
+	unsigned int priv_flags; /* a bit field since 6.12 */
 	possible_net_t nd_net;
 	void *ieee80211_ptr; /* set for a wireless interface */
 };
@@ -133,12 +144,14 @@ struct sock {
 	int sk_sndbuf;
 	struct sock_common __sk_common;
 	struct dst_entry *sk_dst_cache;
+	int sk_rx_dst_ifindex; /* the device that a packet of the handshake came by */
 	int sk_err;
 	struct sock_cgroup_data sk_cgrp_data;
 	unsigned long sk_pacing_rate; /* bytes per second */
 	unsigned long sk_max_pacing_rate;
 	__u32 sk_pacing_status;
 	__u8 sk_pacing_shift;
+	__u8 sk_kern_sock : 1; /* the kernel made it, or the socket that listened for it */
 };
 
 struct inode {

@@ -10,6 +10,7 @@
 
 #include "../core/bits.h"
 #include "../core/prefix.h"
+#include "../kernel/skb.h"
 #include "state.h"
 
 typedef struct bpf_sock_ops hands_t;
@@ -69,6 +70,20 @@ static __always_inline __u32 retransmitted_by(hands_t *hands)
 static __always_inline struct bpf_sock *socket_in(hands_t *hands)
 {
 	return hands->sk;
+}
+
+/* Whether the packet of an event came by the loopback device.  No field of the context shows it,
+ * so the kernel's own form of the context is read.  A function of its own for its stack. */
+__noinline int came_by_loopback(hands_t *hands)
+{
+	const struct bpf_sock_ops_kern *event = (const void *)hands;
+	struct sk_buff *skb = 0;
+	int ifindex = 0;
+
+	if (bpf_core_read(&skb, sizeof(skb), &event->skb) || !skb)
+		return 0;
+	bpf_core_read(&ifindex, sizeof(ifindex), &skb->skb_iif);
+	return ifindex == LOOPBACK_IFINDEX;
 }
 
 /* Adds callbacks to those that other programs have set. */

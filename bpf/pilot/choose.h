@@ -152,8 +152,8 @@ static __always_inline __u8 take_up(struct visit *v, struct tp_node_key *place)
 	    .probability = TP_CERTAIN,
 	    .arm = v->in_force.arm,
 	    .level = TP_LEVEL_NONE,
-	    .flags =
-		v->flags | (cfg.dry_run ? TP_CONN_DRY_RUN : 0) | (v->again ? TP_CONN_STEERED : 0),
+	    .flags = v->flags | (cfg.dry_run ? TP_CONN_DRY_RUN : 0) |
+		     (v->again || v->synced ? TP_CONN_STEERED : 0),
 	    .policy = place->policy,
 	};
 
@@ -167,6 +167,19 @@ static __always_inline __u8 take_up(struct visit *v, struct tp_node_key *place)
 	return start.why;
 }
 
+/* Whether both ends are on this host.  Over loopback the answer to a SYN is there before connect()
+ * has returned, and then the socket does not note its device: only the packet shows it.  Devices
+ * that number their queues need no look at the packet. */
+static __always_inline int stays_here(const struct visit *v)
+{
+	if (cfg.manage_loopback)
+		return 0;
+	if (tp_stays_on_host(v->tp))
+		return 1;
+	return v->flags & TP_CONN_ACTIVE && v->sk->rx_queue_mapping < 0 && !tp_came_by(v->tp) &&
+	       came_by_loopback(v->hands);
+}
+
 /* Leaves the path in the visit if the connection is ours, and its policy has a tuning on. */
 static __always_inline void established(struct visit *v)
 {
@@ -174,6 +187,8 @@ static __always_inline void established(struct visit *v)
 	__u8 why = TP_WHY_LOOPBACK;
 
 	locate(v, &place);
+	if (v->policy && stays_here(v))
+		v->policy = 0;
 	if (v->policy) {
 		v->in_force = known_in_force(v->tp);
 		why = hands_off(v);

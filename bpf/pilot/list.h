@@ -23,7 +23,7 @@
 #include "tune/tuning.h"
 #include "visit.h"
 
-static __always_inline __u8 why_of(const struct visit *v)
+static __always_inline __u8 why_of(struct visit *v)
 {
 	__u8 why;
 

@@ -85,7 +85,12 @@ TP_INLINE int tp_cc_is(const struct tcp_sock *tp, const char name[TP_CC_NAME_MAX
 }
 
 /* A congctl on the route is the administrator's, locked or not; the socket has
- * had its route since before it was established. */
+ * had its route since before it was established.
+ *
+ * The low bits of _metrics show who has the metrics: all routes without any (read-only), the
+ * routes of one entry of the table (read-only and counted), or this route alone (neither).  The
+ * last is a copy, made when something changes them: the MTU of an exception, or a transformation
+ * by xfrm. */
 TP_INLINE int tp_route_has_cc(const struct tcp_sock *tp)
 {
 	const struct dst_entry *dst;
@@ -96,11 +101,48 @@ TP_INLINE int tp_route_has_cc(const struct tcp_sock *tp)
 	if (!dst)
 		return 0;
 	metrics = dst->_metrics;
-	if (!(metrics & DST_METRICS_REFCOUNTED))
-		return 0; /* the defaults that all routes without metrics share */
+	if ((metrics & DST_METRICS_FLAGS) == DST_METRICS_READ_ONLY)
+		return 0; /* the usual case, without a look into memory: all of these are 0 */
 	metrics &= ~DST_METRICS_FLAGS;
 	bpf_probe_read_kernel(&cc_key, sizeof(cc_key), (const __u32 *)metrics + RTAX_CC_ALGO - 1);
 	return cc_key != 0;
+}
+
+/* The route leads to an address of this host.  The kernel gives such a route the loopback device,
+ * or the VRF that has the address. */
+TP_INLINE int tp_route_is_local(const struct tcp_sock *tp)
+{
+	const struct dst_entry *dst = tp_sock_of(tp)->sk_dst_cache;
+	const struct net_device *dev;
+
+	if (!dst)
+		return 0;
+	dev = dst->dev;
+	if (!dev)
+		return 0;
+	if (dev->flags & IFF_LOOPBACK)
+		return 1;
+	return !!(BPF_CORE_READ_BITFIELD(dev, priv_flags) &
+		  bpf_core_enum_value(enum netdev_priv_flags, IFF_L3MDEV_MASTER));
+}
+
+/* The device by which the last packet of the handshake came; 0: it is not known. */
+TP_INLINE int tp_came_by(const struct tcp_sock *tp)
+{
+	return tp_sock_of(tp)->sk_rx_dst_ifindex;
+}
+
+/* Both ends of an established connection are on this host.  Packets that come by the loopback
+ * device show it, whatever the addresses: the host talks to an address of its own, or a firewall
+ * hands the packets to a proxy, and the connection's route may lead elsewhere.  The route shows it
+ * in a VRF, by which all packets come, and whose sockets are bound. */
+TP_INLINE int tp_stays_on_host(const struct tcp_sock *tp)
+{
+	int came_by = tp_came_by(tp);
+
+	if (came_by == LOOPBACK_IFINDEX)
+		return 1;
+	return tp_common_of(tp)->skc_bound_dev_if && tp_route_is_local(tp);
 }
 
 /* The route leaves by a wireless interface. */
@@ -113,10 +155,30 @@ TP_INLINE int tp_is_wireless(const struct tcp_sock *tp)
 	return dst && dst->dev && dst->dev->ieee80211_ptr;
 }
 
-/* TCP_CONGESTION was set on this socket: by its application, or by us. */
+/* TCP_CONGESTION was set on this socket: by its application, by us, or by MPTCP. */
 TP_INLINE int tp_cc_was_set(const struct tcp_sock *tp)
 {
 	return BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_setsockopt);
+}
+
+/* A socket of MPTCP: a subflow, or a connection that a listener of MPTCP took without it.  The
+ * latter is a plain one, but the kernel made its listener. */
+TP_INLINE int tp_is_of_mptcp(const struct tcp_sock *tp)
+{
+	if (bpf_core_field_exists(struct tcp_sock, is_mptcp) && tp->is_mptcp)
+		return 1;
+	return BPF_CORE_READ_BITFIELD(tp_sock_of(tp), sk_kern_sock);
+}
+
+/* The algorithm in force is nobody's choice although it was set.
+ *
+ * If an application sets any option of an MPTCP socket, such as SO_KEEPALIVE, the kernel sets all
+ * options on the subflows, and TCP_CONGESTION among them: to the default, unless the application
+ * has set that as well. */
+TP_INLINE int tp_is_default_of_mptcp(const struct tcp_sock *tp)
+{
+	return tp_is_of_mptcp(tp) && tp->inet_conn.icsk_ca_ops ==
+					 tp_common_of(tp)->skc_net.net->ipv4.tcp_congestion_control;
 }
 
 /*

@@ -20,14 +20,15 @@ struct visit {
 	hands_t *hands; /* 0: the connection cannot be changed, only listed */
 	struct bpf_sock *sk;
 	const struct tcp_sock *tp;
-	const struct tp_policy_config *policy; /* 0: it is on loopback, not ours */
+	const struct tp_policy_config *policy; /* 0: it stays on this host, not ours */
 	struct tp_path_key *key;	       /* 0: no tuning asks for it here */
 	struct tp_path *path;		       /* 0: it has no path */
 	__u64 netns_cookie;		       /* of locate() */
 	__u32 slot;			       /* the path's number in the table */
 	struct known in_force;
-	__u8 flags; /* enum tp_conn_flags */
-	__u8 again; /* its algorithm is our choice for the socket's connection before */
+	__u8 flags;  /* enum tp_conn_flags */
+	__u8 again;  /* its algorithm is our choice for the socket's connection before */
+	__u8 synced; /* MPTCP has set its algorithm, to the default */
 };
 
 /* Begins a visit of a callback's socket; tp is 0 if there is none, or nothing is configured. */
@@ -46,7 +47,9 @@ static __always_inline void identify_at(struct visit *v, const __u32 remote[4], 
 {
 	__u8 p;
 
-	if (!cfg.manage_loopback && tp_is_loopback(remote))
+	if (!cfg.manage_loopback &&
+	    (tp_is_loopback(remote) || tp_stays_on_host(v->tp) ||
+	     tp_route_is_local(v->tp))) /* at a SYN only the route is known */
 		return;
 	p = cfg.rules ? find_policy(v->tp, remote) : 0;
 	v->policy = &config()->policy[p];
@@ -72,12 +75,15 @@ static __always_inline void find(struct visit *v)
 
 /* A reason to leave a connection alone, or TP_WHY_UNSEEN.  Only for one whose
  * algorithm the pilot has not changed; in_force is known. */
-static __always_inline __u8 hands_off(const struct visit *v)
+static __always_inline __u8 hands_off(struct visit *v)
 {
 	if (v->policy->leave_alone)
 		return TP_WHY_EXCLUDED;
-	if (tp_cc_was_set(v->tp))
-		return TP_WHY_APPLICATION;
+	if (tp_cc_was_set(v->tp)) {
+		if (!tp_is_default_of_mptcp(v->tp))
+			return TP_WHY_APPLICATION;
+		v->synced = 1;
+	}
 	if (tp_route_has_cc(v->tp))
 		return TP_WHY_ROUTE;
 	if (!v->in_force.is_default)

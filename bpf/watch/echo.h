@@ -34,11 +34,17 @@ struct tp_timestamps {
 static __noinline int tp_read_timestamps(const unsigned char *head, __u32 network_at,
 					 struct tp_timestamps *to)
 {
-	__u32 at = network_at + 40;
+	__u32 at;
 	__u8 version;
 
 	if (!to || TP_READ(version, head, network_at))
 		return 0;
+	if (version == TP_PPPOE) {
+		network_at += sizeof(struct tp_pppoe);
+		if (TP_READ(version, head, network_at))
+			return 0;
+	}
+	at = network_at + 40;
 	if (version >> 4 == 4)
 		at = network_at + (version & 15) * 4;
 	else if (version >> 4 != 6)

@@ -19,10 +19,38 @@ enum tp_parsed {
 
 struct tp_ip {
 	__u32 at;     /* offset of the layer above, by the reader's count */
-	__u32 length; /* of that layer, as in the header; 0: not given */
+	__s32 length; /* of that layer, as in the header; TP_NO_LENGTH: not given */
 	__u8 protocol;
 	__u8 ecn;
 };
+
+#define TP_NO_LENGTH (-1)
+
+/* What PPPoE puts before the IP header in a session (RFC 2516, sections 4 and 6).  A first byte of
+ * 0x11 is no version of IP. */
+struct tp_pppoe {
+	__u8 version_type, code;
+	__u16 session, length;
+	__u16 protocol; /* of PPP */
+};
+#define TP_PPPOE 0x11
+#define TP_PPP_IP 0x0021
+#define TP_PPP_IPV6 0x0057
+
+static __always_inline int tp_is_pppoe_ip(const struct tp_pppoe *h)
+{
+	return h->version_type == TP_PPPOE && !h->code &&
+	       (h->protocol == bpf_htons(TP_PPP_IP) || h->protocol == bpf_htons(TP_PPP_IPV6));
+}
+
+/* The length of the layer above.  total: the field, which is 0 in a packet too long for it.
+ * headers: what the field counts besides; a field that is too small leaves nothing. */
+static __always_inline __s32 tp_length_above(__u32 total, __u32 headers)
+{
+	if (!total)
+		return TP_NO_LENGTH;
+	return total > headers ? total - headers : 0;
+}
 
 typedef int tp_reader(const void *from, __u32 at, void *to, __u32 bytes);
 
@@ -49,7 +77,7 @@ static __always_inline int tp_read_ipv4(tp_reader read, const void *from, __u32 
 	ip->ecn = h.tos & 3;
 	ip->protocol = h.protocol;
 	ip->at = at + header;
-	ip->length = bpf_ntohs(h.length) > header ? bpf_ntohs(h.length) - header : 0;
+	ip->length = tp_length_above(bpf_ntohs(h.length), header);
 	return TP_PARSED;
 }
 
@@ -85,7 +113,7 @@ static __always_inline int tp_read_ipv6(tp_reader read, const void *from, __u32 
 	}
 	ip->protocol = h.next;
 	ip->at = at + skipped;
-	ip->length = bpf_ntohs(h.length) > skipped ? bpf_ntohs(h.length) - skipped : 0;
+	ip->length = tp_length_above(bpf_ntohs(h.length), skipped);
 	return TP_PARSED;
 }
 

@@ -2,7 +2,8 @@
 /*
  * parse.h - reads a packet's headers.
  *
- * VLAN tags are skipped, in the packet or in the skb; they are no part of a flow's key.  In
+ * VLAN tags are skipped, in the packet or in the skb; they are no part of a flow's key.  So are
+ * the headers of a PPPoE session.  In
  * tunnels the outer headers count: their packets are "other" unless they are UDP.  Fragments
  * after the first have no ports and are "other" too.
  */
@@ -117,12 +118,14 @@ static __always_inline int tp_parse_udp(const unsigned char *head, const struct 
 		__u32 first, second;
 	} h;
 
+	if (length < TP_UDP_HEADER)
+		return TP_OTHER;
 	/* If the payload is shorter, the rest is not looked at. */
 	if (TP_READ(h, head, ip->at))
 		return TP_UNREADABLE;
 	p->key.source_port = bpf_ntohs(h.source);
 	p->key.destination_port = bpf_ntohs(h.destination);
-	p->payload = length > TP_UDP_HEADER ? length - TP_UDP_HEADER : 0;
+	p->payload = length - TP_UDP_HEADER;
 	p->flags = TP_FIRST_UNREAD;
 	if (ip->at + TP_UDP_HEADER < tail) {
 		p->flags = h.first;
@@ -130,6 +133,16 @@ static __always_inline int tp_parse_udp(const unsigned char *head, const struct 
 		p->id_length = h.second >> 8;
 	}
 	return TP_PARSED;
+}
+
+/* Offset of the IP header in a PPPoE session; 0: it carries something else. */
+static __always_inline __u32 tp_find_in_pppoe(const unsigned char *head, __u32 at)
+{
+	struct tp_pppoe h;
+
+	if (TP_READ(h, head, at) || !tp_is_pppoe_ip(&h))
+		return 0;
+	return at + sizeof(h);
 }
 
 /* Offset of the IP header from the head; 0: not IP.  A tag in the packet lies before the IP
@@ -141,19 +154,19 @@ static __always_inline __u32 tp_find_ip(const unsigned char *head, __u32 at, __u
 	} vlan;
 
 	for (int i = 0; i < 2; i++) {
-		if (protocol == bpf_htons(ETH_P_IP) || protocol == bpf_htons(ETH_P_IPV6))
-			return at;
 		if (protocol != bpf_htons(ETH_P_8021Q) && protocol != bpf_htons(ETH_P_8021AD))
-			return 0;
+			break;
 		if (TP_READ(vlan, head, at))
 			return 0;
 		protocol = vlan.protocol;
 		if (protocol != bpf_htons(ETH_P_IP) && protocol != bpf_htons(ETH_P_IPV6) &&
-		    protocol != bpf_htons(ETH_P_8021Q))
+		    protocol != bpf_htons(ETH_P_8021Q) && protocol != bpf_htons(ETH_P_PPP_SES))
 			return at; /* no tag here: the network header is IP's own */
 		at += sizeof(vlan);
 	}
-	return at;
+	if (protocol == bpf_htons(ETH_P_PPP_SES))
+		return tp_find_in_pppoe(head, at);
+	return protocol == bpf_htons(ETH_P_IP) || protocol == bpf_htons(ETH_P_IPV6) ? at : 0;
 }
 
 /*
@@ -209,7 +222,7 @@ static __noinline int tp_parse_any(struct sk_buff *skb, __u32 network_at, struct
 	if ((__s32)length < 0)
 		return TP_OTHER;
 	/* Short frames are padded; a longer one that exceeds its header's length is GSO's. */
-	if (ip.length && ip.length < length && length < 64)
+	if (ip.length != TP_NO_LENGTH && (__u32)ip.length < length && length < 64)
 		length = ip.length;
 	p->key.protocol = ip.protocol;
 	if (ip.protocol == IPPROTO_TCP)
@@ -275,7 +288,8 @@ static __always_inline int tp_take_udp(const __u32 *udp, __u32 length, struct tp
 #define TP_USUAL_IPV6 60
 
 /* Takes the usual packet of IPv4: TCP but no SYN, or UDP, without options of IP; 0: another one. w:
- * from the network header on, of the length above.  length: of all from there on.  is_back: the key
+ * from the network header on, of the length above.  length: of all from there on.  A shorter packet
+ * in a padded frame is another one, so its lengths are checked by tp_parse_any().  is_back: the key
  * is that of the other direction. */
 static __always_inline int tp_take_ipv4(const __u32 *w, __u32 length, struct tp_packet *p,
 					int is_back)
@@ -284,13 +298,15 @@ static __always_inline int tp_take_ipv4(const __u32 *w, __u32 length, struct tp_
 	tp_word *key = (tp_word *)&p->key;
 	__u32 first = w[0], protocol = (w[2] >> 8) & 0xff, total;
 
-	if ((first & 0xff) != 0x45 || (w[1] & bpf_htonl(0x1fff)) || length < TP_USUAL_IPV4)
+	if ((first & 0xff) != 0x45 || (w[1] & bpf_htonl(0x1fff)))
 		return 0;
 	if (length < 64 + 20) {
 		total = bpf_ntohs(first >> 16);
 		if (total && total < length)
 			length = total;
 	}
+	if (length < TP_USUAL_IPV4)
+		return 0;
 	key[0] = key[2] = 0;
 	key[1] = source << 32 | TP_MAPPED;
 	key[3] = destination << 32 | TP_MAPPED;
@@ -305,10 +321,12 @@ static __always_inline int tp_take_ipv6(const __u32 *w, __u32 length, struct tp_
 {
 	__u32 total = bpf_ntohs(w[1]), protocol = (w[1] >> 16) & 0xff;
 
-	if ((w[0] & 0xf0) != 0x60 || length < TP_USUAL_IPV6)
+	if ((w[0] & 0xf0) != 0x60)
 		return 0;
 	if (total && total + 40 < length && length < 64 + 40)
 		length = total + 40;
+	if (length < TP_USUAL_IPV6)
+		return 0;
 	__builtin_memcpy(p->key.source, w + (is_back ? 6 : 2), 16);
 	__builtin_memcpy(p->key.destination, w + (is_back ? 2 : 6), 16);
 	if (protocol == IPPROTO_TCP)

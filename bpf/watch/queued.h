@@ -45,30 +45,21 @@ static __always_inline void note_gap(struct tp_watch_flow *flow, __u32 packets, 
 	flow->last_in_ns = now_ns;
 }
 
-/* New data out of order: those between were overtaken, or lost. */
-static __noinline int passed(struct tp_watch_flow *flow, const struct tp_packet *p, __u64 now_ns)
-{
-	if (flow && p && (__s32)(p->seq - flow->max_seq) > 0)
-		tp_gap_opens(&flow->gaps, flow->max_seq, p->seq, now_ns);
-	return 0;
-}
-
-/* Data sent before.  before_ns: when the packet before came; 0: not known.  Returns whether
- * they were sent again because of a loss. */
+/* Data sent before.  Returns whether they were sent again because of a loss. */
 static __noinline int came_again(struct tp_watch_flow *flow, const struct tp_packet *p,
-				 __u64 before_ns, __u64 now_ns)
+				 __u64 now_ns)
 {
-	__u32 end, rtt_us;
+	__u32 end;
 
 	if (!flow || !p)
 		return 0;
 	end = p->seq + p->payload;
-	rtt_us = flow->rtt_us ? flow->rtt_us : flow->min_rtt_us;
 	if ((__s32)(end - flow->acked_seq) <= 0)
 		return 0;
-	if (p->seq == flow->last_seq && tp_is_soon(before_ns, now_ns, rtt_us))
+	if (tp_is_young(&flow->order, p->seq, now_ns, flow->min_rtt_us))
 		return 0;
-	if (tp_fills_gap(&flow->gaps, p->seq, end, now_ns, rtt_us))
+	/* Light tracking has few notes, and none in between: see light_queued(). */
+	if (flow->flags & TP_FLOW_LIGHT && end == flow->max_seq)
 		return 0;
 	flow->now.again_packets += p->packets;
 	return 1;
@@ -93,19 +84,18 @@ static __always_inline void tcp_queued(struct tp_watch_flow *flow, const struct 
 {
 	__u32 end = p->seq + p->payload, sent_seq = flow->max_seq, flight;
 	int again = (__s32)(end - sent_seq) <= 0;
-	__u64 before_ns = flow->last_in_ns;
 
 	note_gap(flow, p->packets, now_ns);
 	/* A retransmission replaces the stamp of the original. */
-	if (!again && flow->until_timed > p->packets)
+	if (!again && flow->until_timed > p->packets) {
 		flow->until_timed -= p->packets;
-	else
+	} else {
 		stamp(flow, p, place, now_ns);
+		tp_note_newest(&flow->order, sent_seq, now_ns, flow->min_rtt_us);
+	}
 	if (again)
-		came_again(flow, p, before_ns, now_ns);
-	else if (p->seq != sent_seq)
-		passed(flow, p, now_ns);
-	if (!again)
+		came_again(flow, p, now_ns);
+	else
 		flow->max_seq = end;
 	flow->last_seq = p->seq;
 	flow->last_payload = p->payload;
@@ -118,8 +108,17 @@ static __always_inline void tcp_queued(struct tp_watch_flow *flow, const struct 
 		mark(flow, p, sent_seq, now_ns);
 }
 
-/* Counts a packet in light tracking.  Now and then one is timed, and marked: only then, and at a
- * loss, the clock is read. */
+/* New data are out of order: those between were overtaken, or lost. */
+static __noinline int note_gap_in_data(struct tp_watch_flow *flow)
+{
+	if (flow)
+		tp_note_newest(&flow->order, flow->max_seq, bpf_ktime_get_ns(), flow->min_rtt_us);
+	return 0;
+}
+
+/* Counts a packet in light tracking.  Now and then one is timed, and marked: only then, and out of
+ * order, the clock is read.  New data behind a gap leave a note, so the data in between are known
+ * to be late.  A copy of the newest data may come without a note, but is rarely sent for a loss. */
 static __always_inline void light_queued(struct tp_watch_flow *flow, const struct tp_packet *p,
 					 struct tp_stamp *place)
 {
@@ -131,7 +130,7 @@ static __always_inline void light_queued(struct tp_watch_flow *flow, const struc
 	flow->bytes += p->bytes;
 	if (!again) {
 		if (p->seq != flow->max_seq)
-			passed(flow, p, bpf_ktime_get_ns());
+			note_gap_in_data(flow);
 		flow->max_seq = end;
 		if (flow->until_timed > p->packets) {
 			flow->until_timed -= p->packets;
@@ -139,10 +138,12 @@ static __always_inline void light_queued(struct tp_watch_flow *flow, const struc
 		}
 	}
 	flow->seen_ns = bpf_ktime_get_ns();
-	if (again && came_again(flow, p, 0, flow->seen_ns))
+	if (again && came_again(flow, p, flow->seen_ns))
 		flow->lost_ns = flow->seen_ns;
 	stamp(flow, p, place, flow->seen_ns);
 	flow->until_timed = LIGHT_TIMED_EVERY;
+	if (!again)
+		tp_note_newest(&flow->order, p->seq, flow->seen_ns, flow->min_rtt_us);
 	if (!(flow->flags & TP_FLOW_MARK) && !again) {
 		flow->mark_seq = end;
 		flow->mark_ns = place->at_ns;

@@ -8,7 +8,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// What outlives the programs when others take their place, with the words that its fields hold.
+/// The types of data left behind for later programs, and the constants in their fields.
 const LASTING: [&str; 21] = [
     "tp_bucket",
     "tp_conn",
@@ -33,8 +33,8 @@ const LASTING: [&str; 21] = [
     "TP_COST_SCALE",
 ];
 
-/// Names that changed although the layout did not: now, and before. The hash is of those before, so that versions
-/// with either name can take each other's place.
+/// Names that changed although the layout did not: now, and before. The hash is over the old names, so
+/// versions with either name can take each other's place.
 const RENAMED: [(&str, &str); 20] = [
     ("TP_ASSIGNMENTS", "TP_DRAWS"),
     ("TP_ASSIGNMENT_MS", "TP_DRAW_MS"),
@@ -90,7 +90,7 @@ fn reader(header: &Path) -> bindgen::Builder {
         .generate_comments(false)
 }
 
-/// A literal: the hash of what bindgen writes for the types that last, names, types and offsets.
+/// A literal: the hash of bindgen's output for the lasting types, with names, types and offsets.
 fn layout(header: &Path) -> String {
     let lasting = LASTING
         .iter()

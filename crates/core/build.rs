@@ -1,4 +1,4 @@
-//! Compiles the kernel side's arithmetic for the host, so that tests can call it.
+//! Compiles the kernel side's arithmetic for the host: tests call it there.
 #![allow(clippy::expect_used, reason = "a build script reports by panicking")]
 
 use std::{env, fmt::Write as _, fs, path::PathBuf};
@@ -35,7 +35,7 @@ fn main() {
     bindings("epsilon_greedy", &headers, ".*/bpf/core/learner/[^/]*");
 }
 
-/// The same for the arithmetic of the tunings, which uses the structures of abi.h.
+/// The same for the arithmetic of the tunings. It uses the structures of abi.h.
 fn tunings() {
     let bpf = fs::canonicalize("../../bpf").expect("bpf is there");
     let headers = [
@@ -53,7 +53,7 @@ fn tunings() {
 }
 
 /// bpf/cc's headers have many functions with structures. So bindgen generates their bindings, and
-/// the wrappers that turn inline functions into symbols.
+/// wrappers for the inline functions, which have no symbols.
 fn congestion_controls() {
     let bpf = fs::canonicalize("../../bpf").expect("bpf is there");
     let mut headers: Vec<PathBuf> = fs::read_dir(bpf.join("cc"))
@@ -67,7 +67,7 @@ fn congestion_controls() {
     bindings("cc", &headers, ".*/bpf/cc/.*");
 }
 
-/// Writes `NAME.rs`, the bindings of the files that match `files`, and compiles their wrappers.
+/// Writes `NAME.rs`, the bindings of the files matching `files`, and compiles their wrappers.
 /// Structures of bpf/abi are those of tcpilot-abi, unless `files` names its headers.
 fn bindings(name: &str, headers: &[PathBuf], files: &str) {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));

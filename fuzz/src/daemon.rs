@@ -1,6 +1,6 @@
 //! What the daemon reads.
 
-use std::{cell::RefCell, path::PathBuf};
+use std::cell::RefCell;
 
 use tcpilot_config::Config;
 use tcpilot_netlink::{attributes, messages, text, u16_at, u32_at, u64_at};
@@ -8,6 +8,7 @@ use tcpilot_pilot::{
     protocol::Request,
     state::{Store, parse},
 };
+use tempfile::TempDir;
 
 /// A configuration file. `config show` must print what reads back as the same configuration.
 pub fn config(data: &[u8]) {
@@ -63,13 +64,11 @@ fn walk(bytes: &[u8], depth: u32) {
 }
 
 thread_local! {
-    static STORE: RefCell<Store> = RefCell::new({
-        let file = PathBuf::from(format!("/dev/shm/tcpilot-fuzz-{}.db", std::process::id()));
-        let _ = std::fs::remove_file(&file);
-        let store = Store::open(&file).expect("memory holds a file").0;
-        // SQLite holds it open; nothing stays behind.
-        let _ = std::fs::remove_file(&file);
-        store
+    // The folder goes with the thread.
+    static STORE: RefCell<(Store, TempDir)> = RefCell::new({
+        let folder = TempDir::new().expect("a folder for a while");
+        let store = Store::open(&folder.path().join("state.db")).expect("a new file").0;
+        (store, folder)
     });
 }
 
@@ -81,7 +80,7 @@ pub fn state(data: &[u8]) {
     let Ok(document) = parse(text) else {
         return;
     };
-    STORE.with_borrow_mut(|store| {
+    STORE.with_borrow_mut(|(store, _)| {
         store.reset().expect("an empty store");
         store.import_all(&document).expect("an accepted document");
         let mut exported = Vec::new();

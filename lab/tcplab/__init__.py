@@ -13,7 +13,7 @@ __all__ = ["load"]
 
 def load(folder: Path | str) -> Frames:
     """A campaign's cells, flows and samples as pandas tables: see tcplab.notebook."""
-    # pandas takes a second to import, which most commands do not need.
+    # pandas takes a second to import, and most commands do not need it.
     from tcplab import notebook
 
     return notebook.load(folder)

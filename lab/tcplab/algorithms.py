@@ -1,4 +1,4 @@
-"""Names of congestion controls: which are the kernel's, which tcpilot's own."""
+"""Names of congestion controls: the kernel's and tcpilot's own."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ IN_KERNELS = (
     "dctcp",
     "bbr",
 )
-"""The kernel's names of algorithms that tcpilot has too."""
+"""The kernel's names of algorithms in tcpilot's catalogue."""
 NEED_ECN = ("dctcp", "tp_dctcp", "tp_prague")
 """They leave a connection without negotiated ECN to reno. Their SYN is sent as capable of ECN, and
 Linux grants no classic ECN to such a SYN unless the listener's algorithm needs ECN, too."""
 
 
 def stand_in(name: str) -> str | None:
-    """tcpilot's algorithm that is the kernel's `name` by the same paper; None if it has none."""
+    """tcpilot's algorithm from the same paper as the kernel's `name`; None if it has none."""
     if name not in IN_KERNELS:
         return None
     return PREFIX + OWN_NAMES.get(name, name)
 
 
 def is_own(name: object) -> bool:
-    """Whether tcpilot brings this algorithm; anything that is no text is none."""
+    """Whether tcpilot brings this algorithm; only text can name one."""
     return isinstance(name, str) and name.startswith(PREFIX)
 
 

@@ -22,7 +22,7 @@ class Metric:
     """Empty for a number without one."""
     better: Better
     digits: int
-    """Decimals that a person is shown."""
+    """Decimals shown to a person."""
     floor: float
     """Differences below this are never reported, in the metric's unit."""
     definition: str
@@ -399,8 +399,8 @@ def metric(name: str) -> Metric:
 
 
 def price_of(name: str) -> str | None:
-    """The metric that stands beside this one wherever it is shown, of the same flow group: a
-    goodput says little without what was sent again for it."""
+    """The metric always shown next to this one, for the same flow group: a goodput means little
+    without its retransmissions."""
     base, dot, group = name.partition(".")
     return f"{_PRICES[base]}{dot}{group}" if base in _PRICES else None
 

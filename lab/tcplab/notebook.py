@@ -12,7 +12,7 @@ from tcplab.metrics import cell_metrics
 from tcplab.results.read import FLOW_COLUMNS, SAMPLE_COLUMNS, Cell, read_campaign
 
 _BESIDE = "_label"
-"""Follows a label's name in a table that has a column of that name, such as `cc` of samples."""
+"""Follows a label's name if the table has a column of the same name, such as `cc` of samples."""
 
 
 class Frames(NamedTuple):
@@ -31,10 +31,10 @@ class Frames(NamedTuple):
 
 
 def load(folder: Path | str) -> Frames:
-    """The tables of a result directory, or of the newest below a folder that has `latest`.
+    """The tables of a result directory, or of the newest below a folder with `latest`.
 
-    Rejected and failed cells have a row in `cells`, whose `status` says so, and are in no other
-    table.  Raises ResultsError if there is no campaign.
+    Rejected and failed cells have a row with this `status` in `cells`, and are in no other table.
+    Raises ResultsError if there is no campaign.
     """
     cells = list(read_campaign(folder).cells())
     good = [cell for cell in cells if cell.status == "ok"]

@@ -1,6 +1,6 @@
-"""Runs inside a machine and prints, as JSON, what its kernel offers to the laboratory.
+"""Runs inside a machine and prints, as JSON, the features of its kernel.
 
-Loads a sockops program through bpf(2) itself, so that no compiler or library is needed:
+Loads a sockops program through bpf(2) itself, without a compiler or library:
 `python -m tcplab.vm matrix --kernels all -- python3 tests/guest_probe.py`.
 """
 
@@ -34,7 +34,7 @@ def bpf(command: int, attributes: bytes) -> int:
 
 
 def attach_sockops(cgroup: Path) -> str:
-    """Attaches the program and returns what bpftool sees attached."""
+    """Attaches the program and returns the attached programs according to bpftool."""
     code = ctypes.create_string_buffer(_PROGRAM, len(_PROGRAM))
     licence = ctypes.create_string_buffer(b"GPL")
     load = struct.pack(

@@ -12,7 +12,7 @@ ENTRYPOINT = ["/usr/bin/tcpilot"]
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MASKED = ["/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/scsi", "/sys/firmware"]
 READONLY = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"]
-# Of a container that gives up none: containerd's defaults, as far as one could matter here.
+# If a container drops none: containerd's defaults, as far as one could matter here.
 DEFAULT_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "NET_RAW", "SETGID", "SETUID"]
 OWN_MOUNTS = [
     {"destination": "/proc", "type": "proc", "source": "proc"},

@@ -1,7 +1,7 @@
-"""Result directories of invented data, in the shape that real runs have.
+"""Result directories of invented data, in the shape of real runs.
 
-Not measured, and titled so: traffic is a saw-tooth with seeded noise, shaped so that the metrics
-have known answers.  For tests of what reads result directories, where no kernel is needed.
+Not measured, and titled so: traffic is a saw-tooth with seeded noise, shaped to give metrics known
+answers.  For tests of readers of result directories, without a kernel.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def write_cell(
 
 
 def flow_row(flow: int, group: str, cc: str, **changes: Any) -> dict[str, Any]:
-    """A row of flows.parquet: a connection over the whole run that carried nothing."""
+    """A row of flows.parquet: a connection over the whole run without data."""
     return {
         "flow": flow,
         "group": group,
@@ -152,7 +152,7 @@ def flow_row(flow: int, group: str, cc: str, **changes: Any) -> dict[str, Any]:
 def saw_tooth(
     rates_mbit: Mapping[int, float], cc: Mapping[int, str], seed: int
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Samples and queue of flows that get these rates on average, with saw-teeth on top."""
+    """Samples and queue of flows with these average rates, and saw-teeth on top."""
     rng = np.random.default_rng(seed)
     t = np.arange(0, SECONDS + STEP_S / 2, STEP_S)
     frames, backlog = [], np.zeros_like(t)
@@ -233,7 +233,7 @@ def write_tuned(
     campaign: Path, labels: Mapping[str, Any], rates: Mapping[str, float], chosen: Sequence[str]
 ) -> Path:
     """A cell of connections one after the other: `chosen` names the arm of each, `rates` its
-    goodput in Mbit/s.  A variant that is no arm is a tuner."""
+    goodput in Mbit/s.  A variant that is not an arm is a tuner."""
     variant = str(labels["variant"])
     rows = [
         flow_row(

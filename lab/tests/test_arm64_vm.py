@@ -20,13 +20,13 @@ ROOT = Path(__file__).parents[2]
 BUILT = ROOT / "target" / "aarch64-unknown-linux-gnu" / "release"
 KERNELS = ["6.1-arm64", "6.12-arm64", "7.2-arm64"]
 LIMIT_S = 1800.0
-# Of bpf/cc: a file each.
+# The algorithms of bpf/cc, a file each.
 ALGORITHMS = len(list((ROOT / "bpf" / "cc").glob("*.bpf.c")))
 
 
 @cache
 def seen(kernel: str) -> dict[str, str]:
-    """What the guest's script printed, by name."""
+    """The output of the guest's script, by name."""
     machine = Machine(
         kernel,
         root=roots.fetch("trixie-arm64"),
@@ -50,7 +50,7 @@ def facts(request: pytest.FixtureRequest) -> dict[str, str]:
 
 
 def of(facts: dict[str, str], name: str) -> Any:
-    """A fact that is JSON."""
+    """A fact from JSON."""
     return json.loads(facts[name])
 
 

@@ -92,7 +92,7 @@ def test_verdict_comes_from_the_worst_link() -> None:
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    """What a script leaves, cut short."""
+    """A script's files, cut short."""
     folder = tmp_path / "campaign" / "work" / "0000-x.0"
     folder.mkdir(parents=True)
     (folder / "calibrate-0.json").write_text(json.dumps(GOOD))

@@ -57,7 +57,7 @@ def test_tuners_have_a_machine_of_their_own(tmp_path: Path) -> None:
     batches = plan.batches(jobs, 8)
     assert sorted(len(batch) for batch in batches) == [1, 1, 4]
     assert {job.id for batch in batches for job in batch} == {job.id for job in jobs}
-    # A program that only costs something changes nothing of the machine.
+    # A program for measuring cost changes nothing on the machine.
     floors = plan.batches(plan.jobs(load(find("cost"), quick=True), tmp_path, SETTINGS), 8)
     assert sorted(len(batch) for batch in floors) == [1, 1, 1, 1, 4]
 

@@ -1,4 +1,4 @@
-"""The tables of docs/measured/campaigns.md that are made of records."""
+"""The tables of docs/measured/campaigns.md from records."""
 
 from __future__ import annotations
 

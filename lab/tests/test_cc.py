@@ -1,4 +1,4 @@
-"""The comparison of congestion controls: which runs are pairs, and how they are judged."""
+"""The comparison of congestion controls: pairs of runs, and their verdicts."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_the_campaign_has_both_of_every_pair() -> None:
 
 
 def sawtooth(kept: float, step: float) -> pd.DataFrame:
-    """60 s of a window that loses at 100 packets, keeps a part, and grows by so many a round."""
+    """60 s of a window: it loses at 100 packets, keeps a part, and grows by `step` a round."""
     window, threshold, t_s, rows = 50.0, 2**31 - 1.0, 0.0, []
     while t_s < 60:
         if window >= 100:

@@ -1,5 +1,5 @@
 """The pod of the manifest on a node: runc under Debian 12, crun under Debian 13, each in a machine.
-Needs the static binary, which `make machine-test` has made."""
+Needs the static binary from `make machine-test`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def unpack(image: Path, folder: Path) -> None:
 @pytest.fixture(scope="module")
 def bundles() -> Iterator[Path]:
     assert BINARY.exists(), "there is no static binary; run: make dist"
-    # Not in /tmp, which a machine has its own of.
+    # Not in /tmp: a machine has its own.
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="tcpilot-test-") as name:
         folder = Path(name)
         make = [ROOT / "packaging" / "container" / "image", BINARY, "amd64", "0", folder / "image"]
@@ -65,7 +65,7 @@ def bundles() -> Iterator[Path]:
 
 @cache
 def seen(release: str, bundles: Path) -> dict[str, str]:
-    """What the guest's script printed, by name."""
+    """The output of the guest's script, by name."""
     machine = Machine(
         RELEASES[release],
         root=roots.fetch(release),

@@ -67,7 +67,7 @@ def test_cost_grows_with_work_and_covers_all_events(out: Path, engine: str) -> N
         label = json.loads((cell / "cell.json").read_text())["labels"]["variant"]
         values = json.loads((cell / "metrics.json").read_text())["values"]
         found[label] = values.get("program_events"), values.get("program_ns")
-    # Of each end: established, and every change of state.
+    # Events of each end: established, and every change of state.
     assert found["none"] == (None, None)
     assert found["limit"][0] == found["floor"][0] == 16
     assert found["floor"][1] > 2 * found["limit"][1]

@@ -1,4 +1,4 @@
-"""`tcplab diff` against a stored copy, and files that Flent itself reads."""
+"""`tcplab diff` against a stored copy, and files readable by Flent itself."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def campaign(root: Path, stamp: str, shares: dict[tuple[str, str], float], count
 
 
 def two(root: Path) -> tuple[Path, Path]:
-    """The same pair alike and unlike, and a point that only one has."""
+    """The same pair alike and unlike, and a point in only one."""
     shares = {("cubic", "cubic"): 0.5, ("cubic", "bbr"): 0.3}
     a = campaign(root, "20260101T000000Z", {**shares, ("bbr", "bbr"): 0.5}, count=6)
     b = campaign(root, "20260102T000000Z", {**shares, ("cubic", "bbr"): 0.4}, count=6)

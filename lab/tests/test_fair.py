@@ -1,4 +1,4 @@
-"""Cells in which `tcpilot watch --fair` takes the place of the bottleneck's qdisc."""
+"""Cells with `tcpilot watch --fair` in place of the bottleneck's qdisc."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The process that holds tcpilot's congestion controls while a campaign runs on this host.
+"""The process holding tcpilot's congestion controls during a campaign on this host.
 
-A shell script stands for `tcpilot cc load`: it shows what it was asked for, and how long it lived.
+A shell script stands for `tcpilot cc load`: it shows its arguments and its lifetime.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tcplab.scenario.model import Cell
 
 @pytest.fixture(autouse=True)
 def others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kernel with one of our algorithms, which somebody else registered."""
+    """A kernel with one of our algorithms, registered by somebody else."""
     path = tmp_path / "available"
     path.write_text("reno cubic tp_vegas\n")
     monkeypatch.setattr(held, "AVAILABLE", path)

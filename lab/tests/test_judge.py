@@ -1,4 +1,4 @@
-"""What the judge says of campaigns with known answers."""
+"""Verdicts on campaigns with known answers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def connections(mbit: float, again: float, count: int = 75, **more: Any) -> pd.D
 
 
 def campaign(tmp_path: Path, name: str, rates: dict[str, tuple[float, float]]) -> Path:
-    """Three repetitions that differ by a hundredth."""
+    """Three repetitions differing by a hundredth."""
     axes = {"condition": ["lossy"], "variant": list(rates)}
     folder = write_campaign(tmp_path, name, axes, repetitions=3)
     for variant, (mbit, again) in rates.items():
@@ -121,7 +121,7 @@ def test_interference_compares_share_and_link_with_the_default(
 
 
 def test_published_records_get_the_same_verdicts(tmp_path: Path) -> None:
-    """By its records, a campaign has the same verdicts; and its table says which were missed."""
+    """By its records, a campaign has the same verdicts; and its table marks missed bounds."""
     rates = {"cubic": (5, 0.0), "bbr": (6, 0.2), "tool": (4.8, 0.1)}
     folder = campaign(tmp_path, "choice-utility", rates)
     found = records.of_campaign(read_campaign(folder))

@@ -1,4 +1,4 @@
-"""The manifests: against the schemas of Kubernetes, and against what tcpilot needs."""
+"""The manifests: against the schemas of Kubernetes, and against tcpilot's needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oci import config
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "packaging" / "kubernetes"
-# The oldest that is still supported, and the newest that there are schemas of.
+# The oldest supported one, and the newest with schemas.
 VERSIONS = ["1.33", kubernetes_validate.latest_version()]
 
 

@@ -69,7 +69,7 @@ def test_queue_delay_is_relative_to_the_fastest_packet(tmp_path: Path) -> None:
 
 
 def a_cell(folder: Path) -> Any:
-    """4 s: Prague sends 100 packets a second that wait 1 ms, CUBIC 50 that wait 20 ms; each
+    """4 s: Prague sends 100 packets a second, with 1 ms of queueing, CUBIC 50 with 20 ms; each
     twentieth of Prague's is marked."""
     left, right = [], []
     for i in range(400):

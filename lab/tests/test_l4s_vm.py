@@ -1,5 +1,5 @@
 """Prague at DualPI2 in a real machine of 7.2.  Needs the emulator, cargo's release build (or
-$TCPLAB_BINARIES), and root for the module that is built on first use."""
+$TCPLAB_BINARIES), and root to build the module on first use."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ values = ["reno", "cubic", "bbr"]
 SEVERAL = ONE + SWEEP
 
 
-# Nothing that a kernel without netem and modules lacks.
+# Works on a kernel without netem and modules.
 PLAIN = ONE.replace("rtt_ms = 10\n", "")
 OPTIONS = {"vm": ["--batch", "1"], "here": ["--engine", "here"]}
 
@@ -80,7 +80,7 @@ def run(
 
 
 def done(outcome: dict[str, Any]) -> int:
-    """Cells that ran; on this host's own clock a busy host may have them rejected, rightly."""
+    """Cells run; on this host's own clock a busy host may have them rejected, rightly."""
     assert outcome["failed"] == 0, outcome
     return int(outcome["ok"] + outcome["rejected"])
 
@@ -90,7 +90,7 @@ def cells(folder: Path) -> list[dict[str, Any]]:
 
 
 def processes(mark: Path) -> list[str]:
-    """Command lines that name a folder, other than ours."""
+    """Command lines naming a folder, other than ours."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -143,8 +143,8 @@ values = ["pfifo", "codel", "fq_codel", "red", "pie", "sfq", "red_sfq", "cake", 
     for cell in cells(folder):
         place = folder / "cells" / cell["id"]
         table = pd.read_parquet(place / "flows.parquet")
-        # A full queue may drop a SYN, which is sent again after a second: too late for the last
-        # ones, which are short connections.
+        # A full queue may drop a SYN; its retransmission after a second is too late for the last,
+        # short connections.
         wrong = table[table["error"].notna()]
         assert set(wrong["error"]) <= {"not established when its time was over"}, wrong["error"]
         assert set(wrong["group"]) <= {"short"} and len(wrong) <= 2, (cell["labels"], wrong)
@@ -314,7 +314,7 @@ at = "right"
 
 
 def test_nginx_serves_curl_and_its_sockets_are_counted(out: Path) -> None:
-    """Beside flowgen's connections of the same size, which lose as many packets."""
+    """Compared with flowgen's connections of the same size and loss."""
     flows = """
 [[flow]]
 name = "web"
@@ -348,7 +348,7 @@ def test_trace_is_followed_from_start_of_traffic(out: Path) -> None:
     queues = pd.read_parquet(place / "queues.parquet").set_index("t_s")
     times_ms = [int(ms) for ms in traces.text("lte-drive").split()]
     for t_s, offered in queues["offered_bytes"].items():
-        # Opportunities that the relay had not yet taken: those of its last sleep, when it was idle.
+        # Opportunities not yet taken by the relay: those of its last idle sleep.
         due = sum(ms <= 1000 * float(t_s) for ms in times_ms)
         early = sum(ms <= 1000 * (float(t_s) - 0.06) for ms in times_ms)
         assert early <= offered / 1504 <= due + 1
@@ -390,7 +390,7 @@ def several(engine: str) -> str:
 
 def start_and_wait_for_a_cell(out: Path, engine: str) -> subprocess.Popen[str]:
     line = command(out, several(engine), *binaries(), *OPTIONS[engine])
-    # Tests that a shell started in the background would pass on that Ctrl-C is ignored.
+    # Tests in the background of a shell would inherit ignoring Ctrl-C.
     line = ["env", "--default-signal=INT", *line]
     process = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 300

@@ -31,8 +31,7 @@ DOORS = ("__init__", "__main__")
 
 
 def imports_of(source: str, known: set[str]) -> set[str]:
-    """Modules of ours that a source imports anywhere, inside functions too, unless for its types
-    only."""
+    """Our modules imported anywhere in a source, also inside functions, except for types only."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
@@ -49,7 +48,7 @@ def imports_of(source: str, known: set[str]) -> set[str]:
 
 
 def graph() -> dict[str, set[str]]:
-    """Each module, and the modules that it imports."""
+    """Each module with its imports."""
     files = {}
     for file in PACKAGE.rglob("*.py"):
         parts = ["tcplab", *file.relative_to(PACKAGE).with_suffix("").parts]

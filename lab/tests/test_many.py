@@ -1,4 +1,4 @@
-"""Many destinations: what a scenario says of them, and what it becomes."""
+"""Many destinations: from the scenario to commands."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_destinations_have_own_delay_and_loss_behind_bottleneck() -> None:
     ]
     lookups = [line for line in lines["r2"] if "/32 flowid" in line]
     assert [line.split("ht ")[1].split()[0] for line in lookups] == ["100:1:", "100:2:", "100:3:"]
-    # The third has what the first has, and shares its class.
+    # The third has the first one's values, and shares its class.
     assert [line.rpartition(" ")[2] for line in lookups] == ["2:2", "2:3", "2:2"]
     assert {"sch_htb", "sch_netem", "cls_u32"} <= set(need.modules(cell(flow)))
 
@@ -227,7 +227,7 @@ def test_direct_path_refuses_settings_per_destination(tmp_path: Path) -> None:
 
 
 def rows() -> pd.DataFrame:
-    """Two connections to a near destination, of which one fails, and one to a far one."""
+    """Two connections to a near destination, one of them failing, and one to a far one."""
     base = {"end_s": 1.0, "bytes": 1_000_000, "fct_s": 1.0, "sent_packets": 800}
     return pd.DataFrame(
         [

@@ -1,4 +1,4 @@
-"""Metrics against values computed by hand, and properties that hold for all inputs."""
+"""Metrics against values computed by hand, and properties of all inputs."""
 
 from __future__ import annotations
 

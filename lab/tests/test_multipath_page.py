@@ -1,4 +1,4 @@
-"""docs/measured/multipath.md has the tables that its published records give."""
+"""docs/measured/multipath.md has the tables of its published records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Both multipath transports in a real machine.  Needs the emulator, and a flowgen that speaks QUIC:
+"""Both multipath transports in a real machine.  Needs the emulator, and a flowgen with QUIC:
 cargo build --release -p flowgen --features mpquic (or $TCPLAB_BINARIES)."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every campaign has a cell that runs on a kernel without modules, or says why it has none."""
+"""Every campaign has a cell for a kernel without modules, or a reason against one."""
 
 from __future__ import annotations
 

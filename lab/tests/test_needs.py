@@ -137,7 +137,7 @@ def test_a_host_without_cgroups_runs_no_tuner(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture
 def satisfied(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An engine that lacks nothing."""
+    """An engine with everything."""
     monkeypatch.setattr(here, "missing", lambda *_: [])
     monkeypatch.setattr(programs, "missing", lambda *_: [])
 

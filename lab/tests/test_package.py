@@ -1,4 +1,4 @@
-"""What is in the package.  Needs `make deb`, which `make machine-test` has made."""
+"""The package's content.  Needs `make deb`, a part of `make machine-test`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_its_headers_compile_the_template_of_an_algorithm(files: Path, tmp_path:
     shutil.copy(template, tmp_path / "mine.bpf.c")
     machine = subprocess.check_output(["gcc", "-print-multiarch"], text=True).strip()
     command = ["clang", "-g", "-O2", "-mcpu=v3", "-target", "bpf", "-Wall", "-Werror"]
-    # In the place of libbpf-dev: the copy that tcpilot is built with.
+    # In the place of libbpf-dev: tcpilot's own copy.
     libbpf = next((ROOT / "target/release/build").glob("libbpf-sys-*/out/include"))
     headers = [files / "usr/share/tcpilot/bpf/cc/lib", Path("/usr/include") / machine, libbpf]
     command += [word for folder in headers for word in ("-I", str(folder))]

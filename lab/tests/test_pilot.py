@@ -103,7 +103,7 @@ def counters(*samples: tuple[float, int, int]) -> pd.DataFrame:
     return found.assign(program=5, name="pilot")
 
 
-# Before, four intervals of which a timer fell into one, and after.
+# Before, four intervals, one of them with a timer, and after.
 STEADY = counters(
     (0.0, 0, 0), (2.9, 90, 9000), (3.1, 106, 10_600), (3.2, 122, 42_600), (3.3, 138, 44_200)
 )
@@ -197,7 +197,7 @@ def test_tcpilots_paths_become_rows_as_bpftunes(tmp_path: Path) -> None:
 
 
 def chosen(tmp_path: Path, learned: float = 800.0) -> dict[str, Any]:
-    """The record of a condition in which bbr has nine times cubic's goodput."""
+    """The record of a condition with bbr at nine times cubic's goodput."""
     slow, fast = [("cubic", 50.0)] * 25, [("bbr", learned)] * 50
     known = {"arm": "bbr", "count": 50, "cost": 0, "greedy": 48, "rescued": 0, "min_rtt_us": 9}
     known["max_delivery_rate"] = None

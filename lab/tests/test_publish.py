@@ -1,4 +1,4 @@
-"""`tcplab publish`: records of campaigns, pages of records, and the commands that pages name."""
+"""`tcplab publish`: records of campaigns, pages of records, and the commands on pages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tcplab.studies.publish import STUDIES, Study
 
 @pytest.fixture
 def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of docs/measured, into which a test may publish."""
+    """A copy of docs/measured, for tests to publish into."""
     copy = tmp_path / "measured"
     shutil.copytree(publish.MEASURED, copy, ignore=shutil.ignore_patterns("*.parquet", "*.png"))
     monkeypatch.setattr(publish, "MEASURED", copy)

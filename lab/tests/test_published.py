@@ -1,4 +1,4 @@
-"""The published tables are whole, and ours are put beside them by their labels."""
+"""The published tables are whole, and ours are matched to them by labels."""
 
 from __future__ import annotations
 

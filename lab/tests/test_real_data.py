@@ -1,6 +1,6 @@
-"""A campaign that was really run (data/pairs: cubic and bbr, 5 Mbit/s, 6.12 in virtual time).
+"""A real campaign (data/pairs: cubic and bbr, 5 Mbit/s, 6.12 in virtual time).
 
-Its stored figures are what the metrics make of its samples; TCPLAB_RENEW=1 renews them.
+Its stored figures follow from its samples; TCPLAB_RENEW=1 renews them.
 """
 
 from __future__ import annotations

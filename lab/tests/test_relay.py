@@ -1,4 +1,4 @@
-"""Cells on a kernel without netem: what pathrelay is asked for, and when it is refused."""
+"""Cells on a kernel without netem: pathrelay's arguments, and its refusals."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_relay_reads_destination_delay_and_loss_from_file() -> None:
         "198.18.1.3 20 0",
         "198.18.1.4 60 0.01",
     ]
-    # Rates and queues stay the kernel's; nothing of them is on the relay's devices.
+    # Rates and queues stay the kernel's; the relay's devices have none.
     assert "htb" in files["tc-r1"]
     assert "f0x0" not in "".join(text for name, text in files.items() if name.startswith("tc-"))
     assert not [where for where in topology.removed(many) if where[1] == "f0x0"]

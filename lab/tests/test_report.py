@@ -34,7 +34,7 @@ def fairness(root: Path, **options: Any) -> Path:
 
 
 def embedded(page: str, name: str) -> Any:
-    """JSON that the page carries."""
+    """JSON embedded in the page."""
     found = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', page, re.S)
     assert found
     return json.loads(found[1])

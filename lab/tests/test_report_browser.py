@@ -64,7 +64,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def follow_a_trace(folder: Path, labels: dict[str, str]) -> None:
-    """Makes a pair's link one that offers twice as much as passed."""
+    """Makes a pair's link offer twice as much as passed."""
     file = folder / "cell.json"
     links = [{"trace": labels["trace"]}]
     cell = {**json.loads(file.read_text()), "labels": labels, "scenario": {"links": links}}
@@ -87,7 +87,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page that fails the test for any message of error, and for any request to a network."""
+    """A page; any error message, and any request to a network, fails the test."""
     opened = browser.new_page(viewport={"width": 1280, "height": 900})
     opened.set_default_timeout(PATIENCE_MS)
     wrong: list[str] = []
@@ -123,7 +123,7 @@ def test_trace_links_are_plotted_without_a_click(page: Page, pages: dict[str, st
     page.goto(pages["cellular"])
     figure = page.locator("#time-figures .plot")
     expect(figure).to_have_count(1)
-    # Goodput and round trip of two variants, and what the link offered.
+    # Goodput and round trip of two variants, and the link's offer.
     expect(figure.locator(".scatterlayer path.js-line")).to_have_count(5)
     for text in ("Smoothed RTT, ms", "cubic", "bbr", "trace lte-walk"):
         expect(figure.get_by_text(text, exact=True).first).to_be_visible()

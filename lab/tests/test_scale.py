@@ -1,4 +1,4 @@
-"""Colours and marks of axes: a difference that means nothing looks like none."""
+"""Colours and marks of axes: a meaningless difference looks like none."""
 
 from __future__ import annotations
 

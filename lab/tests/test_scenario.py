@@ -1,4 +1,4 @@
-"""Scenario files: what is read, and what is refused with file and line."""
+"""Scenario files: accepted values, and refusals with file and line."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def test_no_mistake_hides_another(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        # Each spoils something that others look at: one mistake, one line.
+        # Each spoils a value used by others: one mistake, one line.
         ("rate_mbit = 10", 'rate_mbit = "x"\nqdisc = "cake"'),
         ("rtt_ms = 20", "rtt_sm = 20"),
         ("duration_s = 10", "duration_s = -1"),
@@ -269,7 +269,7 @@ def test_a_mistake_is_told_once(tmp_path: Path, old: str, new: str) -> None:
 
 
 def test_a_broken_sweep_causes_no_further_errors(tmp_path: Path) -> None:
-    """cake needs the rate that the broken axis was to set."""
+    """cake needs the rate from the broken axis."""
     text = GOOD.replace("rate_mbit = 10", 'qdisc = "cake"').partition("[sweep")[0]
     text += '[sweep.rate]\nset = "link.bottleneck.rate_mbit"\nvalues = []\n'
     assert problems(tmp_path, text) == [
@@ -353,7 +353,7 @@ def test_a_tool_may_appear_with_several_configurations(tmp_path: Path) -> None:
     points = good(tmp_path, TOOLS).points
     assert [point.labels["variant"] for point in points] == ["cubic", "tcpilot", "eager"]
     cubic, plain, eager = (point.cell for point in points)
-    # Only the flow that names no algorithm is the tool's.
+    # Only the flow without an algorithm is the tool's.
     assert [flow.cc for flow in cubic.flows] == ["cubic", "reno"] and cubic.tuner.name == "none"
     assert [flow.cc for flow in eager.flows] == ["default", "reno"]
     assert (plain.tuner.name, plain.tuner.config) == ("tcpilot", "")

@@ -1,5 +1,5 @@
 """The package and its service under the systemd of Debian 12 and of Debian 13, each as the first
-process of a machine.  Needs `make deb`, which `make machine-test` has made."""
+process of a machine.  Needs `make deb`, a part of `make machine-test`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def package() -> Path:
 @pytest.fixture(scope="module")
 def newer() -> Iterator[Path]:
     """The same package with a higher version."""
-    # Not in /tmp, which a machine has its own of.
+    # Not in /tmp: a machine has its own.
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="tcpilot-test-") as name:
         folder = Path(name)
         subprocess.run(["dpkg-deb", "-R", package(), folder / "files"], check=True)
@@ -63,7 +63,7 @@ def ended(release: str, newer: Path) -> Result | VmError:
 
 
 def seen(release: str, newer: Path) -> dict[str, str]:
-    """What it printed, by name."""
+    """Its output, by name."""
     result = ended(release, newer)
     if isinstance(result, VmError):
         raise result

@@ -1,4 +1,4 @@
-"""Datagrams, flows the other way, and applications that do not always have data."""
+"""Datagrams, flows the other way, and application-limited flows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Points, harm, regret, verdicts: what a campaign's summary says of invented cells."""
+"""Points, harm, regret, verdicts: a campaign's summary of invented cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tcplab table`: the figures as text, and what it says where there are none."""
+"""`tcplab table`: the figures as text, and its message without any."""
 
 from __future__ import annotations
 
@@ -106,3 +106,14 @@ def test_json_has_every_published_figure(
 def test_no_campaign_there_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["table", str(tmp_path)]) == 1
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_row_of_value_zero_is_named_zero(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_campaign(tmp_path, "losses", {"loss": [0, 1]})
+    for loss in (0, 1):
+        write_pair(folder, {"loss": loss, "first": "cubic", "second": "cubic"}, 0.5)
+    said = lines(capsys, str(folder))
+    named = [cells(line)[0] for line in said if line.startswith("| ")]
+    assert "0" in named and "1" in named and "all" not in named, said

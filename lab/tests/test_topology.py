@@ -1,4 +1,4 @@
-"""What a cell becomes: commands, plan and script, without running them."""
+"""From a cell to commands, plan and script, without running them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links that follow a trace: the traces, and what a cell with one becomes."""
+"""Links with a trace: the traces, and the script of a cell with one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_recipes_reproduce_the_laboratorys_traces(name: str) -> None:
     made = traces.make(traces.RECIPES[name])
     assert traces.text(name) == "".join(f"{ms}\n" for ms in made)
     assert made == sorted(made) and made[-1] == 20_000
-    # Of a wandering rate twenty seconds are a small sample.
+    # Twenty seconds are a small sample of a wandering rate.
     assert traces.mean_mbit(traces.text(name)) == pytest.approx(
         traces.RECIPES[name].mean_mbit, rel=0.4
     )

@@ -1,4 +1,4 @@
-"""Machines of another architecture: what is downloaded, unpacked and started for them."""
+"""Machines of another architecture: their downloads, roots and command lines."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def sh(machine: Machine, script: str) -> Result:
 
 
 def qemus_of(parent: int) -> list[int]:
-    """Process ids of the emulators that `parent` started."""
+    """Process ids of the emulators started by `parent`."""
     answer = subprocess.run(
         ["ps", "--ppid", str(parent), "-o", "pid=,comm="], capture_output=True, text=True
     )
@@ -148,7 +148,7 @@ def test_output_streams_while_the_command_runs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_leaves_nothing_behind(number: signal.Signals, tmp_path: Path) -> None:
-    # Programs that a shell started in the background ignore Ctrl-C.
+    # A shell's background programs ignore Ctrl-C.
     harness_command = ["env", "--default-signal=INT", sys.executable, "-m", "tcplab.vm", "run"]
     command = [*harness_command, "--kernel", NEWEST, "--"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}

@@ -1,4 +1,4 @@
-"""The cache: where it is, that entries are whole, that damage is found and repaired."""
+"""The cache: its place, whole entries, detection and repair of damage."""
 
 from __future__ import annotations
 

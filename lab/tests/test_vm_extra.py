@@ -1,4 +1,4 @@
-"""Modules that Debian's kernels leave out: from which packages, and how a machine gets them."""
+"""Modules left out of Debian's kernels: their packages, and their way into a machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written for the guest, and QEMU's command line; nothing boots here."""
+"""The guest's files, and QEMU's command line; nothing boots here."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_invalid_kernel_images_are_refused(image: bytes) -> None:
 
 
 def pretend(script: str, monkeypatch: pytest.MonkeyPatch, folder: Path, **ports: str) -> Ended:
-    """Supervises a shell script that stands in for QEMU; $out, $err, $ctl are the ports."""
+    """Supervises a shell script in place of QEMU; $out, $err, $ctl are the ports."""
 
     def arguments(boot: qemu.Boot, paths: dict[str, str]) -> list[str]:
         names = f"out={paths['stdout']} err={paths['stderr']} ctl={paths['control']}"

@@ -1,4 +1,4 @@
-"""A kernel of one's own, from its file to what the machine boots."""
+"""A kernel of one's own, from its file to the booted image."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def bzimage(elf: bytes = ELF) -> bytes:
 
 
 def installed(folder: Path, *names: str) -> Path:
-    """What modules_install leaves."""
+    """The result of modules_install."""
     modules = folder / "lib" / "modules" / RELEASE
     modules.mkdir(parents=True)
     for name in names or ("modules.dep", "modules.builtin"):

@@ -53,7 +53,7 @@ def test_invalid_recordings_are_refused(tmp_path: Path) -> None:
 
 
 def flow_of(algorithm: str, growth: int, path: str, seed: int) -> Trace:
-    """A flow that halves at 100 packets and grows by so many each round."""
+    """A flow that halves at 100 packets and grows by `growth` each round."""
     generator = np.random.default_rng(seed)
     rounds = np.zeros(200, dtype=records.ROUNDS)
     window = 10.0
@@ -233,12 +233,14 @@ def test_wilsons_interval_is_the_published_one() -> None:
 
 
 def test_the_committed_models_fit_and_name_known_algorithms() -> None:
-    one, wide = (train.read(BPF / "watch" / f"{name}.json.gz") for name in ("model", "wide_model"))
-    for model in (one, wide):
+    one, extrapolation = (
+        train.read(BPF / "watch" / f"{name}.json.gz") for name in ("model", "wide_model")
+    )
+    for model in (one, extrapolation):
         assert model["features"] in ([], list(FEATURES))
         assert all(GROUP_OF[c["name"]] == c["group"] for c in model["classes"])
         train.in_kernel(model)
-    assert (one["classes"], one["range"]) == (wide["classes"], wide["range"])
+    assert (one["classes"], one["range"]) == (extrapolation["classes"], extrapolation["range"])
 
 
 def test_a_cell_without_watch_starts_none() -> None:
@@ -248,17 +250,17 @@ def test_a_cell_without_watch_starts_none() -> None:
     assert watcher.start(without) == watcher.stop(without) == []
 
 
-def test_nap_share_counts_flow_lines_since_last_reset() -> None:
-    naps = cost.Naps()
-    assert naps.share() is None
+def test_light_tracking_share_counts_flow_lines_since_last_reset() -> None:
+    tracking = cost.LightTracking()
+    assert tracking.share() is None
     light, full = (
         f'{{"type":"flow","light_tracking":{tracked}}}\n' for tracked in ("true", "false")
     )
-    naps.follow([light])
-    naps.forget()
+    tracking.follow([light])
+    tracking.forget()
     lines = ['{"type":"totals"}\n', "attached\n"]
-    naps.follow([*lines, light, full] * 2)
-    assert naps.share() == 0.5
+    tracking.follow([*lines, light, full] * 2)
+    assert tracking.share() == 0.5
 
 
 def test_an_illinois_of_few_packets_is_a_twin() -> None:

@@ -1,4 +1,4 @@
-"""The page of the watch's recall belongs to the models that are shipped."""
+"""The page of the watch's recall belongs to the shipped models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts counted: what abstaining brings, limited flows, and which cells count."""
+"""Verdicts counted: the gain from abstaining, limited flows, and the fit cells."""
 
 from dataclasses import replace
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from test_watch import flow_of, flows
 
+from tcplab.studies.publish import MEASURED
 from tcplab.studies.watch import figures, judge, kept, packed, shrink, train, whole
 from tcplab.studies.watch.records import Table
 
@@ -24,7 +25,7 @@ def test_records_and_models_have_at_most_3_mb() -> None:
 
 
 def test_stored_rounds_are_judged_as_published() -> None:
-    page = figures.PAGE.read_text()
+    page = (MEASURED / "watch-recall.md").read_text()
     judges = figures.Judges(lambda _: None)
     for one in figures.SETS:
         if one.sets in (("fast",), ("policer",)):
@@ -113,7 +114,7 @@ def test_the_last_change_is_of_group_or_name() -> None:
 
 @pytest.fixture
 def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository that had a file."""
+    """A repository with a file in its history."""
     command = ["git", "-C", str(tmp_path)]
     subprocess.run([*command, "init", "-q"], check=True)
     add = [*command, "hash-object", "-w", "--stdin"]

@@ -1,4 +1,5 @@
-"""QUIC's part of the watch's training: its flows apart, and a model that asks nothing of TCP."""
+"""QUIC's part of the watch's training: its flows apart, and a model without features from TCP's
+header."""
 
 from dataclasses import replace
 from pathlib import Path

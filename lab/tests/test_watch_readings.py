@@ -7,7 +7,7 @@ from tcplab.studies.watch.traces import Trace
 
 
 def intervals(seed: int, count: int = 300) -> records.Table:
-    """A flow that fills a queue, loses, and begins anew, with noise."""
+    """A flow that fills a queue, loses, and starts again, with noise."""
     generator = np.random.default_rng(seed)
     rows = np.zeros(count, dtype=records.INTERVALS)
     packets = 4.0

@@ -1,4 +1,4 @@
-"""Flows that are simulated by their laws, for the model of `tcpilot watch`."""
+"""Flows simulated by their laws, for the model of `tcpilot watch`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_reno_halves_and_grows_one_packet_per_round() -> None:
 
 @pytest.mark.parametrize("before", [0.5, 0.98])
 def test_a_window_is_whole_wherever_the_delay_lies(before: float) -> None:
-    """Of the rounds, the least window in each quarter, over that with all delay behind."""
+    """The least window in each quarter of the rounds, over the one with all delay behind."""
 
     def lows(share: float, algorithm: str) -> list[float]:
         path = Bottleneck(20, 60, 0.6, 60, up_share=share)
@@ -128,11 +128,11 @@ def test_simulated_model_decides_beyond_the_recorded_rates() -> None:
 
     near, far = of(10), of(1000)
     forest = train.fit(train.table(near))
-    wide = train.wide(train.table(near), far)
-    assert wide.range == forest.range
-    one, beyond = train.as_json(forest), train.as_json(wide)
+    extrapolation = train.extrapolation(train.table(near), far)
+    assert extrapolation.range == forest.range
+    one, beyond = train.as_json(forest), train.as_json(extrapolation)
     liar = dict(one, classes=[{"name": c["name"], "group": "model"} for c in one["classes"]])
     for flows, is_beyond in ((near, False), (far, True)):
-        found = judge.by_finished(flows, liar if is_beyond else one, wide=beyond)
+        found = judge.by_finished(flows, liar if is_beyond else one, extrapolation=beyond)
         assert [o.group for o in found] == ["loss", "delay"]
         assert all((o.sure <= 0.5) == is_beyond for o in found)

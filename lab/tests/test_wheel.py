@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 LAB = Path(__file__).parents[1]
-# Without the paths that lead to this checkout.
+# Without the paths to this checkout.
 ENVIRONMENT = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy, since building leaves its folders beside the source."""
+    """Built from a copy, since building leaves folders in the source tree."""
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "lab"
     shutil.copytree(LAB / "tcplab", source / "tcplab", ignore=shutil.ignore_patterns("__pycache__"))
@@ -73,19 +73,19 @@ def test_a_wheel_without_git_has_none(wheel: Path) -> None:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs' folder of an environment that has the wheel, and the dependencies of ours."""
+    """The programs' folder of an environment with the wheel, and with our dependencies."""
     folder = tmp_path_factory.mktemp("elsewhere") / "venv"
     venv.create(folder, symlinks=True)
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install"]
     subprocess.run([*pip, "-q", "--no-deps", "--no-index", str(wheel)], check=True, env=ENVIRONMENT)
     (packages,) = folder.glob("lib/python*/site-packages")
-    # Only the path: links to this checkout that lie there are not followed.
+    # Only the path: links in it to this checkout are not followed.
     (packages / "dependencies.pth").write_text("\n".join(site.getsitepackages()) + "\n")
     return folder / "bin"
 
 
 def said(installed: Path, *command: str) -> str:
-    """What a command prints, in a place that has nothing to do with this checkout."""
+    """A command's output, in a place unrelated to this checkout."""
     answer = subprocess.run(
         [installed / command[0], *command[1:]],
         cwd=installed.parent,
@@ -98,7 +98,7 @@ def said(installed: Path, *command: str) -> str:
 
 
 def test_every_file_is_in_the_wheel(wheel: Path) -> None:
-    """Asked of git, so that a new kind of file is not forgotten."""
+    """git lists the files, so a new kind of file is not forgotten."""
     tracked = subprocess.run(
         ["git", "ls-files", "tcplab", "scenarios"], cwd=LAB, check=True, capture_output=True
     )

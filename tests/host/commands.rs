@@ -1,6 +1,12 @@
 //! The command line's messages: refusals with the remedy, and answers to the words that people type.
 
-use std::{fs, os::unix::process::CommandExt};
+use std::{
+    fs,
+    os::{
+        fd::OwnedFd,
+        unix::{fs::PermissionsExt, net::UnixStream, process::CommandExt},
+    },
+};
 
 use serde_json::Value;
 use tcpilot_tests::{Lab, Place, Sink};
@@ -136,7 +142,104 @@ fn explain_takes_a_path_as_it_is_shown() {
         assert_eq!(of(&[shown, &format!("@{netns}")]), (1, 1));
         assert_eq!(of(&[&format!("{shown} @elsewhere")]).0, 0);
     }
+    let flow = &pilot.command("flows")["flows"][0];
+    for shown in [flow["remote"].as_str().unwrap(), "10.64.0.4%eth0"] {
+        assert_eq!(of(&[shown]), (1, 1), "{shown}");
+    }
     assert_eq!(of(&["8.8.5.0/24"]).1, 0);
     let refused = String::from_utf8(explain(&["10.64.0.4/24"]).stderr).unwrap();
     assert!(refused.contains("10.64.0.0/24"), "{refused}");
+}
+
+#[test]
+fn commands_end_quietly_when_nobody_reads() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(ALWAYS_BBR);
+    let file = lab.dir.path().join("t.toml");
+    fs::write(&file, ALWAYS_BBR).unwrap();
+    let socket = pilot.socket();
+    let (file, socket) = (file.to_str().unwrap(), socket.to_str().unwrap());
+    let asks = [
+        "status",
+        "paths",
+        "paths --json",
+        "flows",
+        "report",
+        "report --html -",
+        "report --trial 0",
+        "explain 10.64.0.4",
+        "metrics",
+        "state show",
+        "state export -",
+    ];
+    let asks = asks.map(|words| format!("{words} --socket {socket}"));
+    let others = [
+        &format!("config show {file}"),
+        &format!("config check {file}"),
+        "completions bash",
+        "watch --schema",
+        "cc list",
+        "--help",
+        "help watch",
+    ];
+    let others = others.map(str::to_owned);
+    for words in asks.iter().chain(&others) {
+        let (reader, writer) = UnixStream::pair().unwrap();
+        drop(reader);
+        let mut command = Place::here().command("tcpilot");
+        command.args(words.split(' ')).stdout(OwnedFd::from(writer));
+        let output = command.output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), &*error), (Some(0), ""), "{words}");
+    }
+}
+
+/// The owner of a folder may lead root to another file by a link, or guess the name of a file to come.
+#[test]
+fn written_files_follow_no_links() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(ALWAYS_BBR);
+    let folder = tempfile::tempdir().unwrap();
+    let goal = folder.path().join("goal");
+    let socket = pilot.socket();
+    let socket = socket.to_str().unwrap();
+    for (words, mode) in [
+        ("metrics --textfile", 0o644),
+        ("state export", 0o600),
+        ("report --html", 0o600),
+    ] {
+        let file = folder.path().join("file");
+        fs::write(&goal, "precious").unwrap();
+        std::os::unix::fs::symlink(&goal, &file).unwrap();
+        let line = format!("{words} {} --socket {socket}", file.display());
+        let line: Vec<&str> = line.split(' ').collect();
+        let (status, lines) = told(&line);
+        assert_eq!((status, lines.len()), (Some(1), 1), "{lines:?}");
+        assert!(lines[0].contains("not a regular file"), "{lines:?}");
+        assert_eq!(fs::read_to_string(&goal).unwrap(), "precious");
+        fs::remove_file(&file).unwrap();
+        assert_eq!(told(&line), (Some(0), vec![]));
+        let found = fs::metadata(&file).unwrap().permissions();
+        assert_eq!(found.mode() & 0o777, mode, "{words}");
+        fs::remove_file(&file).unwrap();
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn daemon_deletes_no_file_for_its_socket() {
+    let lab = Lab::new();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("precious");
+    fs::write(&file, "precious").unwrap();
+    let mut command = Place::here().command("tcpilot");
+    command.arg("run").arg("--cgroup").arg(lab.cgroup.path());
+    command.arg("--state").arg(folder.path().join("state.db"));
+    let output = command.arg("--socket").arg(&file).output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert_eq!(message.lines().count(), 1, "{message}");
+    assert!(message.contains("not a socket of tcpilot"), "{message}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }

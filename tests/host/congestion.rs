@@ -139,6 +139,45 @@ fn custom_object_loads_updates_carries_data_and_unloads() {
     assert!(!is_registered("tp_mine"));
 }
 
+/// The template with another name in its struct.
+fn named(name: &str) -> Vec<u8> {
+    let padded = |name: &str| {
+        let mut bytes = [0; 16];
+        bytes[..name.len()].copy_from_slice(name.as_bytes());
+        bytes
+    };
+    let (before, mut object) = (padded("tp_mine"), TEMPLATE.to_vec());
+    let at = object
+        .windows(16)
+        .position(|bytes| bytes == before)
+        .unwrap();
+    object[at..at + 16].copy_from_slice(&padded(name));
+    object
+}
+
+#[test]
+fn unusable_names_are_refused_with_a_remedy() {
+    let pins = Pins::new();
+    let dir = folder();
+    let object = dir.path().join("mine.bpf.o");
+    for (name, expected) in [
+        (
+            "sixteen_letters_",
+            "\"sixteen_letters_\" has more than 15 characters; give yours another name",
+        ),
+        ("cubic", "cubic is another algorithm of this host"),
+    ] {
+        fs::write(&object, named(name)).unwrap();
+        for option in ["", " --update", " --foreground"] {
+            let said = refused(&pins, &format!("load {}{option}", object.display()));
+            assert!(
+                said.contains(expected) && said.contains("`.name`"),
+                "{said}"
+            );
+        }
+    }
+}
+
 #[test]
 fn loading_ecn_algorithm_hints_at_reno_fallback() {
     let pins = Pins::new();

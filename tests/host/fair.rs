@@ -153,6 +153,8 @@ fn a_refused_former_qdisc_can_be_retried() {
     assert!(output.status.success(), "{output:?}");
     assert_eq!(qdiscs(&lab), before);
     assert!(!journal(&lab).exists());
+    let lock = journal(&lab).with_extension("lock");
+    assert!(!lock.exists(), "namespaces go, and so must their locks");
 }
 
 #[test]

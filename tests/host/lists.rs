@@ -4,13 +4,13 @@ use std::{
     fs::File,
     io::{Read, Write},
     os::{fd::FromRawFd, unix::process::CommandExt},
-    process::Command,
+    process::{Command, Stdio},
     sync::{Arc, Mutex},
     thread,
 };
 
 use serde_json::Value;
-use tcpilot_tests::{Child, Daemon, FAR, Lab, Place, Sink, until};
+use tcpilot_tests::{Child, Daemon, FAR, Lab, Place, Sink, binary, until};
 
 use crate::{
     ALWAYS_BBR,
@@ -293,4 +293,35 @@ fn live_view_keys_filter_sort_and_quit() {
     });
     top.keys.write_all(b"xq").unwrap();
     assert_eq!(top.child.wait().code(), Some(0));
+}
+
+/// A process takes its name from the file that it runs, any user names a file, and root reads the list.
+#[test]
+fn process_name_cannot_command_the_terminal() {
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot(ALWAYS_BBR);
+    let name = lab.dir.path().join("a\u{1b}]0;x\u{7}\nb");
+    std::os::unix::fs::symlink(binary("actor"), &name).unwrap();
+    let mut command = lab.near().command(name.to_str().unwrap());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut application = command.spawn().unwrap();
+    let order = format!("connect {FAR}:5300\n");
+    let stdin = application.stdin.as_mut().unwrap();
+    stdin.write_all(order.as_bytes()).unwrap();
+    let text = until("the process is listed", || {
+        let mut command = Place::here().command("tcpilot");
+        command.args(["flows", "--processes", "--socket"]);
+        let output = command.arg(pilot.socket()).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.contains("]0;x").then_some(text)
+    });
+    application.kill().unwrap();
+    application.wait().unwrap();
+    assert!(text.contains("a\\u{1b}]0;x\\u{7} b"), "{text:?}");
+    assert!(
+        !text.contains(|c: char| c.is_control() && c != '\n'),
+        "{text:?}"
+    );
+    assert_eq!(text.lines().count(), 2, "{text}");
 }

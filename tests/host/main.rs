@@ -9,6 +9,9 @@
 
 mod access;
 mod alone;
+mod alone_local;
+mod alone_mptcp;
+mod alone_route;
 mod answers;
 mod bursts;
 mod choosing;

@@ -56,6 +56,36 @@ fn scrape_shows_daemon_figures_even_after_upgrade() {
 }
 
 #[test]
+fn a_hung_learner_is_not_ready() {
+    let lab = Lab::new();
+    let pilot = lab
+        .spawn_pilot(Place::here(), ALWAYS_BBR, &["--listen", "0"])
+        .ready();
+    let stopped = Stopped::new(thread_of(pilot.pid(), "learner"));
+    let answer = until("it is not ready", || {
+        let answer = get(&address(&pilot), "/readyz");
+        answer.starts_with("HTTP/1.1 503").then_some(answer)
+    });
+    assert!(
+        answer.contains("the learner gives no heartbeat"),
+        "{answer}"
+    );
+    assert!(get(&address(&pilot), "/healthz").starts_with("HTTP/1.1 200"));
+    let status = pilot.status();
+    let problems = status["degraded"].to_string();
+    assert!(
+        problems.contains("the learner does not answer"),
+        "{problems}"
+    );
+    drop(stopped);
+    until("it is ready again", || {
+        get(&address(&pilot), "/readyz")
+            .ends_with("attached\n")
+            .then_some(())
+    });
+}
+
+#[test]
 fn textfile_is_replaced_and_used_address_refused() {
     let lab = Lab::new();
     let pilot = lab

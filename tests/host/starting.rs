@@ -1,5 +1,7 @@
 //! Privileges and arms: when the daemon starts, and its messages when it cannot.
 
+use std::{os::unix::process::CommandExt, process::Command};
+
 use tcpilot_tests::{
     CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, FAR, Lab, Place, arm, attached,
 };
@@ -38,6 +40,71 @@ fn without_privileges_it_names_those_that_are_missing() {
         };
         assert!(line.contains(named), "{line}");
         assert_eq!(attached(lab.cgroup.path()), [""; 0]);
+    }
+}
+
+/// Lets a command run as in a container whose seccomp filter denies bpf(2).
+fn deny_bpf(command: &mut Command) {
+    let step = |code: u32, jt, k: u32| libc::sock_filter {
+        code: code as u16,
+        jt,
+        jf: u8::from(jt == 0 && code & 7 == libc::BPF_JMP),
+        k,
+    };
+    let mut filter = [
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0), // the call's number
+        step(
+            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+            0,
+            libc::SYS_bpf as u32,
+        ),
+        step(
+            libc::BPF_RET | libc::BPF_K,
+            0,
+            libc::SECCOMP_RET_ERRNO | libc::EPERM as u32,
+        ),
+        step(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let enter = move || {
+        let program = libc::sock_fprog {
+            len: filter.len() as u16,
+            filter: filter.as_mut_ptr(),
+        };
+        let mode = libc::c_ulong::from(libc::SECCOMP_MODE_FILTER);
+        // SAFETY: the program and its filter live until the call returns.
+        let result = unsafe {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+                | libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program, 0, 0)
+        };
+        match result {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: between fork and exec it makes two system calls, and allocates nothing.
+    unsafe { command.pre_exec(enter) };
+}
+
+#[test]
+fn a_host_that_denies_bpf_is_named() {
+    let lab = Lab::new();
+    let dir = lab.dir.path().display();
+    let cgroup = lab.cgroup.path().display();
+    for words in [
+        format!("run --cgroup {cgroup} --socket {dir}/s --state {dir}/state.db"),
+        "watch lo --once".to_owned(),
+        "cc load reno".to_owned(),
+    ] {
+        let mut command = Place::here().command("tcpilot");
+        deny_bpf(command.args(words.split(' ')));
+        let output = command.output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(4), "{words}: {error}");
+        let last = error.lines().last().unwrap_or_default();
+        assert!(
+            last.contains("this host denies BPF") && last.contains("dmesg"),
+            "{words}: {error}"
+        );
     }
 }
 
@@ -124,4 +191,22 @@ fn missing_cgroup_is_a_usage_error() {
         panic!("{}", ended.stderr)
     };
     assert!(line.contains(lab.cgroup.path().to_str().unwrap()), "{line}");
+}
+
+/// The programs in the kernel use the host's clock, and a daemon whose own is behind must not seem silent to them.
+#[test]
+fn a_time_namespace_does_not_stop_steering() {
+    let uptime = std::fs::read_to_string("/proc/uptime").unwrap();
+    let uptime_s: u32 = uptime.split('.').next().unwrap().parse().unwrap();
+    let lab = Lab::new();
+    let place = Place {
+        clock_behind_s: uptime_s / 2,
+        ..Place::here()
+    };
+    let pilot = lab.spawn_pilot(place, ALWAYS_BBR, &[]).ready();
+    lab.upload(FAR, 3, 1_000_000);
+    pilot.wait_closed(3);
+    assert_eq!(pilot.opened("daemon-silent"), 0);
+    assert_eq!(pilot.opened("drawn"), 3);
+    assert!(pilot.path(FAR)["age_s"].as_f64().unwrap() < 60.0);
 }

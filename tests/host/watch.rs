@@ -7,9 +7,11 @@ use std::{
 };
 
 use tcpilot_tests::{
-    CAP_BPF, Capabilities, FAR, Lab, Look, PORT, Place, Running, Shape, Watching, is_loaded,
+    CAP_BPF, Capabilities, FAR, Lab, Look, PORT, Place, Running, Shape, Tap, Watching, is_loaded,
     programs_of, sh, until,
 };
+
+use crate::watch_sent::has_tcx;
 
 // A host feels its own queue: it takes several flows, and few packets, to overflow one.
 const SHALLOW: &str = "tbf rate 20mbit burst 3kb limit 8000";
@@ -136,6 +138,15 @@ fn one_way_flows_are_shown_on_request() {
         (look.total("unproved_packets") > 1000).then(|| look.clone())
     });
     assert!(look.flows.is_empty());
+    if has_tcx() {
+        let there = watch(&lab, &["--acks-at", "back0"]);
+        there.until("acknowledgements are seen there", |look| {
+            (look.to(&to)?["rounds"].as_u64()? > 10).then_some(())
+        });
+    } else {
+        let output = try_watch(near(&lab), "eth0 --acks-at back0");
+        assert_eq!(output.status.code(), Some(4), "{output:?}");
+    }
     // A device with only acknowledgements has no flow to show: the data is not queued there.
     let look = behind.until("acknowledgements pass", |look| {
         (look.total("in_packets") > 100).then(|| look.clone())
@@ -259,6 +270,31 @@ fn conversation(n: u32) -> (Vec<u8>, Vec<u8>) {
         segment(from, to, (1000, 1, ACK, 100)),
         segment(to, from, (1, 1100, ACK, 0)),
     )
+}
+
+/// The frame of a packet in a session of PPPoE (RFC 2516).
+fn in_pppoe(packet: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0xff; 12];
+    let length = (packet.len() + 2) as u16;
+    frame.extend([0x88, 0x64, 0x11, 0, 0, 7]);
+    frame.extend(length.to_be_bytes());
+    frame.extend([0, 0x21]);
+    frame.extend(packet);
+    frame
+}
+
+#[test]
+fn flows_in_pppoe_sessions_are_shown() {
+    let lab = Lab::new();
+    let watching = watch(&lab, &[]);
+    let [near_tap, far_tap] = [&lab.net.near, &lab.net.far].map(|netns| Tap::new(netns, "eth0"));
+    let (data, acknowledgement) = conversation(7);
+    let flow = watching.until("the session's flow is there", |look| {
+        near_tap.send(&in_pppoe(&data));
+        far_tap.send(&in_pppoe(&acknowledgement));
+        look.to("10.200.0.1:443").cloned()
+    });
+    assert_eq!(flow["flow"], "10.201.0.7:1024 > 10.200.0.1:443");
 }
 
 /// Bytes of the maps that a process has open, as the kernel accounts them.

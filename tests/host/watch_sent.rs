@@ -11,7 +11,7 @@ fn near(lab: &Lab) -> Place<'_> {
 }
 
 /// Programs at a device's egress by links, which are gone with their process: kernel 6.6.
-fn has_tcx() -> bool {
+pub fn has_tcx() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split(['.', '-']).map(|n| n.parse().unwrap_or(0));
     (numbers.next(), numbers.next()) >= (Some(6), Some(6))

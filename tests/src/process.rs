@@ -3,7 +3,10 @@
 use std::{
     fs::File,
     io,
-    os::{fd::AsRawFd, unix::process::CommandExt},
+    os::{
+        fd::{AsRawFd, FromRawFd},
+        unix::process::CommandExt,
+    },
     path::{Path, PathBuf},
     process::{Command, ExitStatus},
 };
@@ -68,6 +71,8 @@ pub struct Place<'a> {
     pub capabilities: Capabilities,
     /// The socket that it takes for that of a service manager, sd_notify(3).
     pub manager: Option<&'a Path>,
+    /// Seconds by which its monotonic clock is behind the host's, by a time namespace of its own; 0: it has none.
+    pub clock_behind_s: u32,
 }
 
 impl<'a> Place<'a> {
@@ -95,6 +100,7 @@ impl<'a> Place<'a> {
             cgroup: None,
             capabilities: Capabilities::All,
             manager: None,
+            clock_behind_s: 0,
         }
     }
 
@@ -103,6 +109,8 @@ impl<'a> Place<'a> {
         let netns = self.netns.map(Netns::open);
         let procs = self.cgroup.map(Cgroup::open_procs);
         let capabilities = self.capabilities;
+        let behind_s = self.clock_behind_s;
+        let offsets = format!("monotonic -{behind_s} 0\nboottime -{behind_s} 0\n");
         let mut command = Command::new(binary(program));
         command.env_remove("NOTIFY_SOCKET");
         command.envs(self.manager.map(|socket| ("NOTIFY_SOCKET", socket)));
@@ -112,6 +120,9 @@ impl<'a> Place<'a> {
             }
             if let Some(procs) = &procs {
                 io::Write::write_all(&mut &*procs, b"0")?;
+            }
+            if behind_s > 0 {
+                enter_time_namespace(&offsets)?;
             }
             if let Capabilities::Only(kept) = capabilities {
                 drop_other_capabilities(kept)?;
@@ -135,6 +146,26 @@ pub(crate) fn die_with_parent() -> io::Result<()> {
 fn unsafe_setns(netns: &File) -> i32 {
     // SAFETY: a plain system call about the calling thread.
     unsafe { libc::setns(netns.as_raw_fd(), libc::CLONE_NEWNET) }
+}
+
+/// time_namespaces(7): the offsets are set before the first process enters.
+fn enter_time_namespace(offsets: &str) -> io::Result<()> {
+    const CLONE_NEWTIME: i32 = 0x80;
+    let open = |path: &std::ffi::CStr, flags| {
+        // SAFETY: a plain system call; the descriptor is checked, and owned from here on.
+        unsafe {
+            let fd = libc::open(path.as_ptr(), flags | libc::O_CLOEXEC);
+            check(fd)?;
+            Ok::<_, io::Error>(File::from_raw_fd(fd))
+        }
+    };
+    // SAFETY: a plain system call about this process, which has one thread.
+    check(unsafe { libc::unshare(CLONE_NEWTIME) })?;
+    let mut file = open(c"/proc/self/timens_offsets", libc::O_WRONLY)?;
+    io::Write::write_all(&mut file, offsets.as_bytes())?;
+    let namespace = open(c"/proc/self/ns/time_for_children", libc::O_RDONLY)?;
+    // SAFETY: as above.
+    check(unsafe { libc::setns(namespace.as_raw_fd(), CLONE_NEWTIME) })
 }
 
 fn check(result: i32) -> io::Result<()> {

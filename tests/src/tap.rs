@@ -63,6 +63,16 @@ impl Tap {
         })
     }
 
+    /// Sends a frame from the device.
+    ///
+    /// # Panics
+    /// When the kernel refuses it.
+    pub fn send(&self, frame: &[u8]) {
+        // SAFETY: the frame is readable for its length.
+        let sent = unsafe { libc::send(self.0.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
+        assert_eq!(sent, frame.len() as isize, "{}", io::Error::last_os_error());
+    }
+
     /// Has the kernel drop packets with another mark before they get here.
     fn filter(&self, mark: u32) {
         let step = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter {

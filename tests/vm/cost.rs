@@ -64,18 +64,18 @@ fn a_connection_costs_no_more_than_its_bound() {
     let drawn = |level, entries| cost(&lab, || with_dists(&lab, level, entries).pilot);
     let none = cost(&lab, || Learner::new(&lab, &config()).pilot);
     let found = [
-        ("no choice distribution", none, 3030),
+        ("no choice distribution", none, 3390),
         (
             "choice distribution of the path",
             drawn(TP_LEVEL_PATH, ALL_RENO),
-            3650,
+            3970,
         ),
         (
             "choice distribution of the group",
             drawn(TP_LEVEL_GROUP, ALL_RENO),
-            3650,
+            3970,
         ),
-        ("another algorithm", drawn(TP_LEVEL_PATH, ALL_BBR), 4980),
+        ("another algorithm", drawn(TP_LEVEL_PATH, ALL_BBR), 5310),
     ];
     for (what, ns, _) in &found {
         println!("{what}: {ns}");

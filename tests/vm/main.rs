@@ -4,6 +4,7 @@
     reason = "clippy takes only the test functions themselves for tests, not their helpers"
 )]
 
+mod alone;
 mod cost;
 mod fair;
 #[path = "../host/learner.rs"]

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * order.h - whether data out of order were lost, or only late.
+ * order.h - whether data that come again were lost, or are only late or doubled.
  *
  * Data are sent again a round trip after the first time, at the earliest: the sender has to hear of
- * the loss, by an acknowledgement of something behind it (RFC 8985, section 3).  So data that fill
- * a gap sooner were overtaken on their way here.  Data that the receiver has acknowledged are not
- * sent because of a loss, and two copies in a row are one packet that a network doubled.
+ * the loss, by an acknowledgement of something behind it (RFC 8985, section 3).  So if data come
+ * again sooner, a network doubled them, and if they come first behind later ones, these have
+ * overtaken them.  Data that the receiver has acknowledged are not sent because of a loss either.
+ *
+ * An eighth of the least round trip apart, at the closest, a flow notes where its newest data are.
+ * Data from there on came later.  The oldest note that is too young for a retransmission covers
+ * everything between, however many packets are late or doubled.  It is the least round trip, since
+ * a queue may have emptied after the last one was measured.
  *
  * Pure functions, also compiled for the host by tests.
  */
@@ -15,40 +20,41 @@
 #include "../../abi/watch.h"
 #include "../num.h"
 
-#define TP_GAPS_MASK (TP_GAPS - 1)
-#define TP_NS_OF_SOON                                                                              \
-	750 /* a microsecond of the round trip, less a quarter: it may get shorter                 \
-	     */
+#define TP_NEWEST_MASK (TP_NEWEST - 1)
+#define TP_ORDER_SHIFT 10 /* nanoseconds in the unit of times */
+#define TP_NEWEST_SHIFT 3 /* parts of a round trip between two notes */
+/* A microsecond of the round trip, less a quarter: it may get shorter. */
+#define TP_NS_OF_SOON 750
 
-/* New data from `seq` on leave a gap after the data before, up to `sent_seq`. */
-TP_INLINE void tp_gap_opens(struct tp_gaps *g, __u32 sent_seq, __u32 seq, __u64 now_ns)
+/* Notes that data from `seq` on come now or later, unless the last note is recent. */
+TP_INLINE void tp_note_newest(struct tp_newest_notes *o, __u32 seq, __u64 now_ns, __u32 min_rtt_us)
 {
-	struct tp_gap *gap = &g->gap[g->next++ & TP_GAPS_MASK];
+	__u32 at = (__u32)(now_ns >> TP_ORDER_SHIFT) | 1; /* 0 is no note */
+	struct tp_newest *note = &o->newest[o->last & TP_NEWEST_MASK];
 
-	gap->at_ns = now_ns;
-	gap->from = sent_seq;
-	gap->to = seq;
+	if (note->at && at - note->at < min_rtt_us >> TP_NEWEST_SHIFT)
+		return;
+	note = &o->newest[++o->last & TP_NEWEST_MASK];
+	note->at = at;
+	note->seq = seq;
 }
 
-/* Whether it is too soon for a retransmission. */
-TP_INLINE int tp_is_soon(__u64 then_ns, __u64 now_ns, __u32 rtt_us)
+/* Whether all data from `seq` on came so short a time ago that they are not sent again yet. Without
+ * a branch in the loop, so that the verifier follows one path. */
+TP_INLINE int tp_is_young(const struct tp_newest_notes *o, __u32 seq, __u64 now_ns,
+			  __u32 min_rtt_us)
 {
-	return now_ns - then_ns < (__u64)rtt_us * TP_NS_OF_SOON;
-}
+	__u64 soon_ns = (__u64)min_rtt_us * TP_NS_OF_SOON, found = 0;
+	__u32 now = now_ns >> TP_ORDER_SHIFT;
 
-/* Whether these data, which are not new, fill a gap that opened a short time ago. */
-TP_INLINE int tp_fills_gap(const struct tp_gaps *g, __u32 seq, __u32 end, __u64 now_ns,
-			   __u32 rtt_us)
-{
-	int found = 0;
+	for (__u32 i = 0; i < TP_NEWEST; i++) {
+		const struct tp_newest *note = &o->newest[i];
+		__u64 age_ns = (__u64)(__u32)(now - (note->at & ~1U)) << TP_ORDER_SHIFT;
 
-	for (__u32 i = 0; i < TP_GAPS; i++) {
-		const struct tp_gap *gap = &g->gap[i];
-
-		found |= (__s32)(seq - gap->from) >= 0 && (__s32)(gap->to - end) >= 0 &&
-			 tp_is_soon(gap->at_ns, now_ns, rtt_us);
+		/* Each is 1: there is a note, not behind `seq`, of short ago. */
+		found |= (note->at & 1) & ~((seq - note->seq) >> 31) & ((age_ns - soon_ns) >> 63);
 	}
-	return found;
+	return found != 0;
 }
 
 #endif

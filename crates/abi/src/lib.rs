@@ -17,8 +17,8 @@ mod generated {
 
 pub use generated::*;
 
-/// A name for the layout of all that outlives the programs when others take their place: paths, what is
-/// remembered of connections, counts. Two versions of tcpilot with the same name understand each other's.
+/// A name for the layout of all data left behind for later programs: paths, the memory of connections,
+/// counts. Two versions of tcpilot with the same name understand each other's.
 #[used]
 pub static LAYOUT: &str = include!(concat!(env!("OUT_DIR"), "/layout.rs"));
 

@@ -1,4 +1,4 @@
-//! Structures as bytes and back, the form in which maps hold them.
+//! Structures as bytes and back: maps hold bytes.
 
 use std::mem::{MaybeUninit, size_of};
 
@@ -77,7 +77,7 @@ pub fn from_bytes<T: Plain>(bytes: &[u8]) -> Option<T> {
     }
 }
 
-/// The same in a box, and never on the stack, which is too small for some.
+/// The same in a box, and never on the stack: it is too small for some.
 pub fn boxed<T: Plain>(bytes: &[u8]) -> Option<Box<T>> {
     if bytes.len() < size_of::<T>() {
         return None;
@@ -91,7 +91,7 @@ pub fn boxed<T: Plain>(bytes: &[u8]) -> Option<Box<T>> {
     }
 }
 
-/// A structure of zeros that was never on the stack.
+/// A structure of zeros, never on the stack.
 pub fn zeroed<T: Plain>() -> Box<T> {
     let mut value = Box::<T>::new_uninit();
     // SAFETY: the pointer is to one T, and by the contract of Plain zeros are a valid one.

@@ -1,6 +1,6 @@
-//! The enumerations of `bpf/abi/abi.h` as Rust types, with the words that people see.
+//! The enumerations of `bpf/abi/abi.h` as Rust types, with their words for people.
 
-/// Why a connection has the congestion control that it has (`enum tp_why`).
+/// The reason for a connection's congestion control (`enum tp_why`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "explained by sentence()")]
@@ -110,7 +110,7 @@ impl Why {
     }
 }
 
-/// A failure, or work that was given up (`enum tp_trouble`).
+/// A failure, or abandoned work (`enum tp_trouble`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "explained by sentence()")]

@@ -11,7 +11,7 @@
  *    on the path.  What a round trip takes beyond the flow's least one is taken for the time in it.
  *    So the queue is the path's, and each round's share of the sender is measured, by TCP's
  *    timestamps: it grows with a queue before the capture's place.
- *  - A link.  Flows to one address are taken for flows that share one.
+ *  - A link.  Flows to one address are assumed to share a link.
  *  - Segments.  Offloads make super-packets of them before a capture.  The SYNs show their size.
  */
 #include <stddef.h>
@@ -22,7 +22,7 @@ static void path_waited(struct tp_watch_flow *flow, __u64 now_ns);
 #define TP_PATH_WAITED(flow, now_ns) path_waited(flow, now_ns)
 #define TP_EACH_SHARE 1
 
-/* The programs' global names, of which some are those of libc's functions. */
+/* Renames the programs' globals: some of their names are functions of libc. */
 #define cfg tp_native_cfg
 #define flows tp_native_flows
 #define handshakes tp_native_handshakes
@@ -46,13 +46,13 @@ static void path_waited(struct tp_watch_flow *flow, __u64 now_ns);
 #define NS_PER_S 1000000000ULL
 /* So much of a packet is kept: its headers. */
 #define HEAD_BYTES 512
-/* Before each packet, as in the kernel: an offset of 0 says that there is no header. */
+/* Before each packet, as in the kernel: an offset of 0 means no header. */
 #define ROOM_BYTES 64
 /* The programs may read past the end of a packet, as the kernel's memory goes on there. */
 #define BEHIND_BYTES 64
 /* The payload of a segment if no SYN showed more or less, and TCP has no options. */
 #define USUAL_SEGMENT 1460
-/* Below that it is the ends' own time: clocks have ticks, and processors other work. */
+/* A shorter wait is the ends' own time: clocks have ticks, and processors other work. */
 #define WAIT_LEAST_US 1000
 /* Nor does a round trip with fewer packets under way show a queue. */
 #define WINDOW_LEAST 4
@@ -64,12 +64,12 @@ struct tp_captured {
 	__u32 bytes;	  /* of data */
 	__u32 length;	  /* on the wire */
 	__u32 network_at; /* offset of the IP header */
-	__u32 device;	  /* that saw it */
+	__u32 device;	  /* at which it was captured */
 	__u16 protocol;	  /* of Ethernet, host byte order */
 	__u16 pad[3];
 };
 
-/* A packet of a flow that another device of the capture has seen first: see enum tp_parsed. */
+/* The packet's flow was first seen at another device of the capture: see enum tp_parsed. */
 #define TP_ELSEWHERE 3
 
 /* What a device's link is to a live watch. */
@@ -89,9 +89,9 @@ struct address {
 };
 
 static TP_LRU(paths, struct address, struct path, 16384);
-/* By the key of the data: the least maximum segment size that the two ends have offered. */
+/* By the key of the data: the least maximum segment size offered by the two ends. */
 static TP_LRU(segments, struct tp_watch_key, __u64, 16384);
-/* By the same key: the device that saw it first. */
+/* By the same key: the first device to see the flow. */
 static TP_LRU(first_devices, struct tp_watch_key, __u64, 16384);
 
 __u64 tp_native_now_ns;
@@ -127,9 +127,9 @@ static struct {
 	__type(value, struct before);
 } befores;
 
-/* What a round trip tells of a queue.  Ends that take their time make one long, too: a receiver
- * that delays an acknowledgement, a server that thinks.  But few of them are so in two rounds in a
- * row, and with some packets under way. */
+/* The time in a queue, judged by a round trip.  Slow ends make a round trip long, too: a receiver
+ * delays an acknowledgement, or a server computes.  But this is rare in two rounds in a row with
+ * several packets under way. */
 static __u32 wait_of(const struct tp_watch_flow *flow, struct before *before)
 {
 	__u32 us = flow->rtt_us > flow->min_rtt_us ? flow->rtt_us - flow->min_rtt_us : 0;
@@ -139,8 +139,8 @@ static __u32 wait_of(const struct tp_watch_flow *flow, struct before *before)
 	return is_long && flow->flight_max_bytes >= WINDOW_LEAST * flow->segment_bytes ? us : 0;
 }
 
-/* A live watch sees a loss in two rounds: the drop, and a round trip later the data that are sent
- * again.  A capture shows the second.  If there is a queue, the drop counts in the round behind. */
+/* A live watch sees a loss in two rounds: the drop, and a round trip later the retransmission.
+ * A capture shows the second.  If there is a queue, the drop counts in the round behind. */
 static __u32 drops_of(const struct tp_watch_flow *flow, struct before *before, __u32 wait_us)
 {
 	__u32 lost = wait_us ? before->again_packets : 0;
@@ -173,7 +173,7 @@ static void path_waited(struct tp_watch_flow *flow, __u64 now_ns)
 	stamp.drops = drops_of(flow, before, wait_us);
 	stamp.at_ns = now_ns - (__u64)wait_us * TP_NS_PER_US;
 	sojourned(&stamp, now_ns);
-	/* Bytes that wait are not seen: the rate, and the time that a packet waits, show them. */
+	/* A capture does not show waiting bytes. The rate and a packet's waiting time stand for them. */
 	flow->quic.backlog_samples = 0;
 	if (flow->echoes == TP_ECHOES_NONE && flow->up_us > flow->handshake_rtt_us / 2)
 		forget_share(flow);
@@ -311,7 +311,7 @@ static __u32 options_of(__u32 tcp)
 	return tcp && header > 20 ? header - 20 : 0;
 }
 
-/* The maximum segment size that a SYN offers; 0: none. */
+/* The maximum segment size offered by a SYN; 0: none. */
 static __u32 offered_segment(__u32 tcp)
 {
 	__u32 end = tcp + 20 + options_of(tcp);
@@ -410,7 +410,7 @@ static void goes_in(struct sk_buff *skb, const struct tp_packet *p)
 	leave(path);
 }
 
-/* Whether this packet is a copy: a host that forwards has it at two devices, and a capture of both
+/* Whether this packet is a copy: a forwarding host has it at two devices, and a capture of both
  * shows it twice. */
 static int is_elsewhere(const struct tp_watch_key *key, __u64 seen_at)
 {
@@ -448,6 +448,38 @@ int tp_capture_packet(const struct tp_captured *c)
 	}
 	goes_in(&skb, &p);
 	return result;
+}
+
+/* What a parser makes of a packet that leaves. */
+struct tp_capture_parsed {
+	__u32 result; /* enum tp_parsed; unless it is 0, nothing else counts */
+	__u32 payload, packets, bytes, version;
+	__u16 source_port, destination_port;
+	__u8 protocol, flags, id_length, pad;
+};
+
+/* Parses a packet, for tests.  is_by_pieces: not by the single read of usual packets. */
+void tp_capture_parse(const struct tp_captured *c, __u32 is_by_pieces, struct tp_capture_parsed *to)
+{
+	struct tp_packet p = {};
+	struct sk_buff skb;
+
+	memset(to, 0, sizeof(*to));
+	fill(&skb, c);
+	cut(&skb, 0);
+	to->result = is_by_pieces ? tp_parse_any(&skb, skb.network_header, &p)
+				  : tp_parse(&skb, skb.network_header, &p);
+	if (to->result)
+		return;
+	to->payload = p.payload;
+	to->packets = p.packets;
+	to->bytes = p.bytes;
+	to->source_port = p.key.source_port;
+	to->destination_port = p.key.destination_port;
+	to->protocol = p.key.protocol;
+	to->flags = p.flags;
+	to->version = p.version;
+	to->id_length = p.id_length;
 }
 
 /* What is at a place of the table of flows; 0: there is no such place. */

@@ -1,4 +1,4 @@
-//! The programs of the watch, compiled for the host, as one object of which there is one at a time.
+//! The programs of the watch, compiled for the host, as one object; only one exists at a time.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -71,9 +71,9 @@ pub struct Counts {
     pub packets: u64,
     /// Packets of TCP and UDP, taken by the programs.
     pub taken: u64,
-    /// IP, but neither TCP nor UDP, or with headers that contradict themselves.
+    /// IP, but neither TCP nor UDP, or with contradictory headers.
     pub other: u64,
-    /// Not IP: ARP, PPPoE, MPLS.
+    /// Not IP: ARP, MPLS, control packets of PPPoE.
     pub not_ip: u64,
     /// Fragments behind the first.
     pub fragments: u64,
@@ -260,10 +260,169 @@ fn configuration(options: &Options) -> tp_watch_config {
         flows: options.flows_max,
         buckets: options.flows_max.div_ceil(2).next_power_of_two(),
         processors: 1,
-        // The same at each reading. A capture that aims at a bucket only loses flows of its own.
+        // The same at each reading. A capture aimed at one bucket loses only flows of its own.
         secrets: std::array::from_fn(|number| {
             (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
         }),
         ..tp_watch_config::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a parser makes of a packet, as capture.c has it.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    struct Parsed {
+        result: u32,
+        payload: u32,
+        packets: u32,
+        bytes: u32,
+        version: u32,
+        ports: [u16; 2],
+        protocol: u8,
+        flags: u8,
+        id_length: u8,
+        pad: u8,
+    }
+
+    unsafe extern "C" {
+        fn tp_capture_parse(captured: *const Captured, is_by_pieces: u32, to: *mut Parsed);
+    }
+
+    const ETHERNET: usize = 14;
+    const PPPOE: usize = 8;
+    const TCP: u8 = 6;
+    const UDP: u8 = 17;
+    const OTHER: u32 = 1;
+
+    /// A frame with so many bytes from the IP header on, whose own length field is another one.
+    struct Frame {
+        version: u8,
+        protocol: u8,
+        field: u16,
+        bytes: usize,
+    }
+
+    /// protocol: of Ethernet.
+    fn parsed(data: &[u8], length: usize, protocol: u16, is_by_pieces: bool) -> Parsed {
+        let mut parsed = Parsed::default();
+        let captured = Captured {
+            data: data.as_ptr(),
+            at_ns: 0,
+            bytes: data.len() as u32,
+            length: length as u32,
+            network_at: ETHERNET as u32,
+            device: 1,
+            protocol,
+            pad: [0; 3],
+        };
+        let _only = ONLY.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: both outlive the call, and the guard makes this the only one.
+        unsafe { tp_capture_parse(&raw const captured, is_by_pieces.into(), &raw mut parsed) };
+        parsed
+    }
+
+    impl Frame {
+        fn ip_header(&self) -> usize {
+            if self.version == 4 { 20 } else { 40 }
+        }
+
+        fn written(&self) -> Vec<u8> {
+            let [high, low] = self.field.to_be_bytes();
+            let mut bytes = vec![0; ETHERNET];
+            if self.version == 4 {
+                bytes.extend([0x45, 0, high, low, 0, 0, 0x40, 0, 64, self.protocol, 0, 0]);
+                bytes.extend([10, 0, 0, 1, 10, 0, 0, 2]);
+            } else {
+                bytes.extend([0x60, 0, 0, 0, high, low, self.protocol, 64]);
+                bytes.extend((1..=32).collect::<Vec<u8>>());
+            }
+            bytes.extend([3, 232, 7, 208]); // ports 1000 and 2000
+            bytes.extend([0xc1, 2, 3, 4, 5, 6, 7, 8, 0x50, 0x10, 9, 9, 9, 9, 0, 0]);
+            bytes.resize(ETHERNET + self.bytes.max(self.ip_header() + 20), 0xee);
+            bytes
+        }
+
+        fn parsed(&self, is_by_pieces: bool) -> Parsed {
+            let protocol = if self.version == 4 { 0x0800 } else { 0x86dd };
+            let length = ETHERNET + self.bytes;
+            parsed(&self.written(), length, protocol, is_by_pieces)
+        }
+
+        /// The same in a session of PPPoE.
+        fn parsed_in_pppoe(&self, code: u8) -> Parsed {
+            let (mut data, length) = (self.written(), ETHERNET + PPPOE + self.bytes);
+            let of_ppp = if self.version == 4 { 0x21 } else { 0x57 };
+            let header = [0x11, code, 0, 7, 0, 0, 0, of_ppp];
+            data.splice(ETHERNET..ETHERNET, header);
+            parsed(&data, length, 0x8864, false)
+        }
+
+        /// The payload by the length fields; `None`: there is no whole header.
+        fn payload(&self) -> Option<u32> {
+            let field = usize::from(self.field);
+            let above = match (self.version, field) {
+                (_, 0) => usize::MAX, // not given
+                (4, _) => field.saturating_sub(20),
+                _ => field,
+            };
+            let in_frame = self.bytes.checked_sub(self.ip_header())?;
+            // Only a short frame is padded.
+            let length = if in_frame < 64 {
+                above.min(in_frame)
+            } else {
+                in_frame
+            };
+            let header = if self.protocol == TCP { 20 } else { 8 };
+            length.checked_sub(header).map(|bytes| bytes as u32)
+        }
+    }
+
+    #[test]
+    fn parsers_agree_at_every_short_length() {
+        for (version, protocol) in [(4, TCP), (4, UDP), (6, TCP), (6, UDP)] {
+            for field in 0..=100 {
+                for bytes in 0..=130 {
+                    let frame = Frame {
+                        version,
+                        protocol,
+                        field,
+                        bytes,
+                    };
+                    let what = format!("IPv{version}, {protocol}, {field} in {bytes}");
+                    let (usual, pieces) = (frame.parsed(false), frame.parsed(true));
+                    assert_eq!(usual, pieces, "{what}");
+                    match frame.payload() {
+                        Some(payload) => {
+                            assert_eq!((usual.result, usual.payload), (0, payload), "{what}");
+                        }
+                        None => assert_eq!(usual.result, OTHER, "{what}"),
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn pppoe_sessions_are_parsed_as_ip() {
+        for (version, protocol) in [(4, TCP), (4, UDP), (6, TCP), (6, UDP)] {
+            let frame = Frame {
+                version,
+                protocol,
+                field: 1400,
+                bytes: 1400 + if version == 4 { 0 } else { 40 },
+            };
+            let (plain, inside) = (frame.parsed(false), frame.parsed_in_pppoe(0));
+            let expected = Parsed {
+                bytes: plain.bytes + PPPOE as u32,
+                ..plain
+            };
+            assert_eq!((plain.result, inside), (0, expected));
+            // Discovery (RFC 2516, section 5) carries no IP.
+            assert_eq!(frame.parsed_in_pppoe(0x65).result, OTHER);
+        }
     }
 }

@@ -6,6 +6,9 @@ const TAGS_MOST: usize = 3;
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const VLAN: [u16; 2] = [0x8100, 0x88a8];
+/// A session of PPPoE (RFC 2516).
+const PPPOE: u16 = 0x8864;
+const PPPOE_HEADER: usize = 8;
 
 /// The known link types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +56,7 @@ pub struct Network {
 pub enum Without {
     /// The link type is not known.
     LinkType,
-    /// It carries something else: ARP, PPPoE, MPLS.
+    /// It carries something else: ARP, MPLS, control packets of PPPoE.
     OtherProtocol,
     /// The headers were cut off.
     Cut,
@@ -71,6 +74,18 @@ fn by_version(data: &[u8], at: usize) -> Result<u16, Without> {
     match data.get(at).ok_or(Without::Cut)? >> 4 {
         4 => Ok(IPV4),
         6 => Ok(IPV6),
+        _ => Err(Without::OtherProtocol),
+    }
+}
+
+/// The number of Ethernet for the packet in a session of PPPoE (RFC 2516, section 6).
+fn in_pppoe(data: &[u8], at: usize) -> Result<u16, Without> {
+    if u16_at(data, at)? != 0x1100 {
+        return Err(Without::OtherProtocol);
+    }
+    match u16_at(data, at + 6)? {
+        0x0021 => Ok(IPV4),
+        0x0057 => Ok(IPV6),
         _ => Err(Without::OtherProtocol),
     }
 }
@@ -98,6 +113,10 @@ pub fn network(link_type: i32, data: &[u8]) -> Result<Network, Without> {
             protocol = u16_at(data, at + 2)?;
             at += 4;
         }
+    }
+    if protocol == PPPOE {
+        protocol = in_pppoe(data, at)?;
+        at += PPPOE_HEADER;
     }
     if protocol != IPV4 && protocol != IPV6 {
         return Err(Without::OtherProtocol);
@@ -161,6 +180,18 @@ mod tests {
         let mut tagged = [0; 22];
         tagged[12..].copy_from_slice(&[0x88, 0xa8, 0, 1, 0x81, 0, 0, 2, 8, 0]);
         assert_eq!(found(1, &tagged), Ok((22, IPV4, Some(62))));
+    }
+
+    #[test]
+    fn pppoe_sessions_are_looked_through() {
+        let header = |code, protocol| {
+            let mut bytes = [0; 22];
+            bytes[12..].copy_from_slice(&[0x88, 0x64, 0x11, code, 0, 7, 0, 42, 0, protocol]);
+            bytes
+        };
+        assert_eq!(found(1, &header(0, 0x21)), Ok((22, IPV4, Some(62))));
+        assert_eq!(found(1, &header(0, 0x23)), Err(Without::OtherProtocol));
+        assert_eq!(found(1, &header(0xa7, 0x21)), Err(Without::OtherProtocol));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::Error;
 
 /// Most of what begins a file is shorter. It is read in one piece, however a pipe cuts it.
 const HEAD_BYTES: u64 = 1 << 16;
-/// A record of a packet is shorter in any capture that a tool writes; if one claims to be longer, the file is damaged.
+/// All tools write shorter records of packets; if one claims to be longer, the file is damaged.
 const RECORD_MOST: usize = 1 << 24;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const NS_PER_S: u64 = 1_000_000_000;
@@ -39,7 +39,7 @@ pub struct Frame<'a> {
 pub enum End {
     /// With a packet.
     Whole,
-    /// Within a packet, as a capture that was killed does, or the reader wanted no more.
+    /// Within a packet, as after a killed capture, or the reader wanted no more.
     Cut,
     /// With other bytes than a packet's.
     Damaged,

@@ -1,4 +1,4 @@
-//! What the programs make of a capture: the same measures that they take at a device, from either end of a path.
+//! The programs' measures of a capture: the same as at a device, from either end of a path.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;

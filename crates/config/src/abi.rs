@@ -1,4 +1,4 @@
-//! The configuration in the form that the BPF programs read.
+//! The configuration in the form of the BPF programs.
 
 use std::ffi::c_char;
 
@@ -20,7 +20,7 @@ fn ecn_arms(arms: &[String]) -> u8 {
 }
 
 impl Learner {
-    /// A smaller connection updates no learner, so one in sixteen of them is enough to report.
+    /// A smaller connection updates no learner, so a report of one in sixteen is enough.
     fn least_bytes(&self) -> u64 {
         let estimates = self.estimates.bytes_min;
         match self.common.kind {
@@ -43,11 +43,11 @@ impl Learner {
 }
 
 impl Config {
-    /// The structure that BPF reads. `arms` are the congestion controls that the kernel really has, in the
-    /// order of their numbers; those beyond [`TP_MAX_ARMS`] are ignored.
+    /// The structure for BPF. `arms` are the congestion controls available in the kernel, in the order of
+    /// their numbers; those beyond [`TP_MAX_ARMS`] are ignored.
     ///
-    /// The rescue's algorithm is copied as configured; a caller that knows that the kernel lacks it clears
-    /// `rescue_cc`. The field `rules` is the number of [`Config::rules`].
+    /// The rescue's algorithm is copied as configured; the caller clears `rescue_cc` if the kernel lacks it.
+    /// The field `rules` is the number of [`Config::rules`].
     pub fn to_abi(&self, arms: &[String]) -> tp_config {
         let arms = &arms[..arms.len().min(TP_MAX_ARMS as usize)];
         let rules = self.rules();
@@ -97,10 +97,10 @@ impl Config {
         config
     }
 
-    /// The number of choice distributions; the loader makes room for twice as many. With thompson each path has a
-    /// distribution, and half as many more are enough for the groups, sites and classes of most hosts. If no more
-    /// than half of the places are in use, hardly any distribution finds its bucket full. epsilon-greedy has a
-    /// distribution for each path and nothing above.
+    /// The number of choice distributions; the loader makes room for twice as many. With thompson each path
+    /// has a distribution, and half as many more are enough for the groups, sites and classes of most hosts.
+    /// A table at most half full has few full buckets. epsilon-greedy has a distribution for each path and
+    /// nothing above.
     fn choice_dists(&self) -> u32 {
         match self.learner.common.kind {
             LearnerKind::THOMPSON => self.paths_max.saturating_add(self.paths_max / 2),
@@ -144,7 +144,7 @@ impl Config {
         };
         let fields = config.policy.iter_mut().skip(RESERVED);
         for (field, policy) in fields.zip(self.by_number()) {
-            // No rule leads to a policy that no longer exists.
+            // No rule leads to a former policy.
             let Some(policy) = policy else { continue };
             let allowed = if policy.algorithms.is_empty() {
                 &self.algorithms
@@ -162,8 +162,8 @@ impl Config {
         }
     }
 
-    /// Whether a policy allows the rescue. A policy that lists arms excludes all others, and so the rescue's
-    /// too, unless its `rescue` says otherwise.
+    /// Whether a policy allows the rescue. A policy with a list of arms excludes all others, and so the
+    /// rescue's too, unless its `rescue` says otherwise.
     fn may_rescue(&self, policy: &Policy) -> bool {
         let listed = || match &self.rescue.algorithm {
             Some(name) => policy.algorithms.is_empty() || policy.algorithms.contains(name),
@@ -187,8 +187,8 @@ impl Config {
     }
 }
 
-/// A mask of the arms that need ECN and that a policy vouches for: those that it lists, or all of them if it
-/// says that its network is a data center. Only policies vouch for arms.
+/// A mask of the arms that need ECN and have a policy's permission: the arms listed by the policy, or all of
+/// them if its network is a data center. Only policies can permit such arms.
 fn vouched(policy: &Policy, arms: &[String]) -> u8 {
     let listed = match policy.network {
         Some(Network::DataCenter) => u8::MAX,
@@ -206,7 +206,7 @@ fn mask(arms: &[String], allowed: &[Algorithm]) -> u8 {
         .fold(0, |mask, (i, _)| mask | 1 << i)
 }
 
-/// A name with its final NUL. A name that is too long is cut, and then names no algorithm.
+/// A name with its final NUL. A longer name is cut, and then names no algorithm.
 fn c_name(name: &str) -> [c_char; TP_CC_NAME_MAX as usize] {
     let mut field = [0; TP_CC_NAME_MAX as usize];
     for (to, from) in field

@@ -4,7 +4,7 @@ use super::settings::settings;
 use super::values::HoldOut;
 
 settings! {
-    /// `[effect]`: the hold-out, with which steered connections are compared. For the learner thompson only.
+    /// `[effect]`: the hold-out, for comparison with steered connections. For the learner thompson only.
     Effect {
         /// Percent of the connections in the hold-out: no choice, no rescue, no tuning. You give up this much of
         /// the gain in order to know the gain. 0 switches this off, and the guard with it.
@@ -23,8 +23,8 @@ settings! {
         rotation_s: u32 = 604800, 1..=31536000;
         /// Minimum of connections of 16 KiB or more in each block of a pair.
         connections_min: u32 = 5, 1..=10000;
-        /// Percent of goodput that steering may cost a group, or the host, before it stops there. The loss has to
-        /// be shown: the whole interval must lie beyond it. 0: steering never stops.
+        /// Loss of goodput, in percent, at which steering stops for a group or the host. The loss has to be
+        /// shown: the whole interval must lie beyond it. 0: steering never stops.
         guard_percent: u32 = 2, 0..=100;
         /// Seconds after the first stop until tcpilot tries to steer again. Each further stop is twice as
         /// long, up to a week.

@@ -1,7 +1,7 @@
 //! `[learner]`: the learner in force, and the keys of each learner.
 //!
-//! Keys of a learner that is not in force are refused. A file that sets `epsilon` was written for
-//! epsilon-greedy, so another learner must not ignore the key in silence.
+//! Keys of other learners are refused. A file with `epsilon` was written for epsilon-greedy, so another
+//! learner must not ignore the key in silence.
 
 use tcpilot_learner::settings as defaults;
 
@@ -9,7 +9,7 @@ use super::settings::{Key, Section, Table, settings};
 use super::{LearnerKind, Objective, SeparateByInterface, SeparateByNamespace};
 
 settings! {
-    /// The keys that all learners have.
+    /// The keys common to all learners.
     Common {
         /// How tcpilot chooses. "thompson" draws each algorithm as often as it may be the best, as far as the
         /// path, its neighbours and its site have shown (docs/use/learner.md). "epsilon-greedy" takes the
@@ -45,8 +45,8 @@ settings! {
 }
 
 settings! {
-    /// The keys of the estimates, which tcpilot makes and shows whichever learner chooses. A percent of the reward
-    /// is a hundredth of a nat: one percent more goodput.
+    /// The keys of the estimates. tcpilot makes and shows them with every learner. A percent of the reward is
+    /// a hundredth of a nat: one percent more goodput.
     Estimates {
         /// Weight of retransmissions in the reward, in percent. At 100 a byte sent twice counts as one not
         /// delivered.
@@ -80,9 +80,9 @@ settings! {
         /// routes, such as under policy routing. Connections of other network namespaces are never separated by
         /// interface. The former name `part_interfaces` is still read.
         separate_by_interface: SeparateByInterface = SeparateByInterface::Auto;
-        /// Seconds between two samples of a long connection, for the learner; 0 is never. Sampling goes through
-        /// all connections of the host. It waits at least 100 times as long as it last took, so that it uses at
-        /// most 1 % of a processor.
+        /// Seconds between two samples of a long connection, for the learner; 0 is never. Sampling goes
+        /// through all connections of the host. It waits at least 100 times as long as it last took, to use
+        /// at most 1 % of a processor.
         sample_s: u32 = 10, 0..=3600;
         /// Acknowledged bytes of an open connection before its first sample. Shorter ones are sampled when they
         /// end.
@@ -125,7 +125,7 @@ settings! {
     }
 }
 
-/// A constant of the learner as a whole number of parts, so that the default lives only in the learner.
+/// A constant of the learner as a whole number of parts: the default lives only in the learner.
 fn parts(value: f64, per_unit: u32) -> u32 {
     (value * f64::from(per_unit)).round() as u32
 }
@@ -159,7 +159,7 @@ impl Learner {
         ]
     }
 
-    /// The names of all keys that belong to one kind only.
+    /// The names of all keys of one kind only.
     pub(super) fn keys_of_kinds() -> Vec<&'static str> {
         let default = Learner::default();
         let keys = default.kinds().map(|(_, section)| section.keys());
@@ -173,7 +173,7 @@ impl Section for Learner {
         self.estimates.read(table);
         let written = table.get("kind").map(|value| value.get_ref().as_str());
         let kind = self.common.kind;
-        // A kind that was not understood has been reported. Further messages would only confuse.
+        // An unknown kind has been reported. Further messages would only confuse.
         let is_clear = written.is_none_or(|name| name == Some(kind.name()));
         for (other, section) in self.kinds_mut() {
             if other == kind {

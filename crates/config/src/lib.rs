@@ -86,7 +86,7 @@ pub struct Text {
     pub text: String,
 }
 
-/// Longest configuration file that is read, in bytes.
+/// Longest accepted configuration file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 fn read_file(path: &Path) -> std::io::Result<String> {
@@ -192,8 +192,8 @@ settings! {
         /// Seconds until tcpilot forgets the highest threshold, at the latest after twice as many. This is shorter
         /// than the learner's window, because the threshold follows the load of the moment.
         window_s: u32 = 30, 1..=86400;
-        /// Least threshold that counts, in packets. A smaller one shows only a short flow, not the path. 10 is the
-        /// initial window (RFC 6928).
+        /// Least threshold that counts, in packets. A smaller one shows only a short flow, not the path. 10
+        /// is the initial window (RFC 6928).
         floor_packets: u32 = 10, 1..=100000;
     }
 }
@@ -229,7 +229,7 @@ impl State {
         Duration::from_secs(self.save_interval_s.into())
     }
 
-    /// Age in seconds beyond which a path is forgotten.
+    /// Maximum age of a path in seconds.
     pub fn max_age_s(&self) -> u64 {
         u64::from(self.max_age_days) * 86400
     }
@@ -248,7 +248,7 @@ fn known(names: &[&str]) -> Vec<Algorithm> {
 }
 
 impl Config {
-    /// Reads a file. Without a name that is [`DEFAULT_FILE`], or the defaults if that file does not exist.
+    /// Reads a file. Without a name: [`DEFAULT_FILE`], or the defaults if this file does not exist.
     ///
     /// # Errors
     /// The file cannot be read, or has mistakes.
@@ -277,7 +277,7 @@ impl Config {
         }
     }
 
-    /// The configuration in a text, which may name all algorithms of this host; `None`: the defaults.
+    /// The configuration in a text; all algorithms of this host are allowed. `None`: the defaults.
     ///
     /// # Errors
     /// The text has mistakes.
@@ -291,7 +291,7 @@ impl Config {
     }
 
     /// Reads a text; `name` is the file's, for messages. The text may name the algorithms of the kernel and
-    /// those that come with tcpilot.
+    /// tcpilot's own.
     ///
     /// # Errors
     /// The text has mistakes.
@@ -392,7 +392,7 @@ impl Config {
             .unwrap_or(self.tuning.objective)
     }
 
-    /// The congestion controls that the kernel should have: those to choose from, and the rescue's.
+    /// The congestion controls needed in the kernel: those to choose from, and the rescue's.
     pub fn wanted_algorithms(&self) -> Vec<&str> {
         let mut wanted: Vec<&str> = self.algorithms.iter().map(Algorithm::as_str).collect();
         let rescue = self.rescue.algorithm.as_ref().map(Algorithm::as_str);
@@ -402,7 +402,7 @@ impl Config {
         wanted
     }
 
-    /// Replaces default algorithms that the kernel lacks by tcpilot's own versions: nobody asked for the
+    /// Replaces default algorithms missing in the kernel by tcpilot's own versions: nobody asked for the
     /// defaults by name. A value that differs from its default stays, because somebody chose it.
     pub fn stand_in(&mut self, is_lacking: impl Fn(&str) -> bool) {
         let defaults = Config::default();

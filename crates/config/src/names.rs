@@ -1,4 +1,4 @@
-//! "Did you mean": the name that somebody probably wanted to write.
+//! "Did you mean": the name probably meant.
 
 /// Longest word to find suggestions for, in bytes. The time to compare grows with the product of the lengths.
 const LONGEST: usize = 100;

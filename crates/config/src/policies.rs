@@ -1,4 +1,4 @@
-//! Policies: connections that are treated differently or left alone, and the rules that match them.
+//! Policies: connections treated differently or left alone, and the rules to match them.
 
 use tcpilot_abi::{TP_MAX_POLICIES, TP_MAX_RULES};
 use tcpilot_core::Prefix;
@@ -68,7 +68,7 @@ settings! {
         /// Whether heavy loss switches its connections to the algorithm of `[rescue]`. If you leave it out: only if
         /// the policy lists this algorithm, or lists none.
         rescue: Option<bool> = None;
-        /// Which of its paths are separate in each network namespace, in place of `separate_by_namespace` of `[learner]`.
+        /// Which of its paths are separate in each namespace, in place of `separate_by_namespace` of `[learner]`.
         separate_by_namespace: Option<SeparateByNamespace> = None;
         /// Whether the host's interface separates its paths, in place of `separate_by_interface` of `[learner]`.
         separate_by_interface: Option<SeparateByInterface> = None;
@@ -201,8 +201,7 @@ impl Config {
 
     /// Numbers the policies as a running tcpilot does, because its paths and connections refer to them by
     /// number. `names` are the names of its policies in the order of their numbers. New policies get further
-    /// numbers. Policies that are not in this configuration keep theirs, because the knowledge under them
-    /// stays.
+    /// numbers. Policies missing in this configuration keep their numbers, because their knowledge stays.
     ///
     /// # Errors
     /// There are too many policies; the error is the number of those too many.
@@ -231,7 +230,7 @@ impl Config {
         }
     }
 
-    /// The policies by their numbers, from [`RESERVED`] on; `None` for a policy that no longer exists.
+    /// The policies by their numbers, from [`RESERVED`] on; `None` for a former policy.
     pub(super) fn by_number(&self) -> Vec<Option<&Policy>> {
         let find = |name: &str| self.policies.iter().find(|policy| policy.name == name);
         self.policy_names().into_iter().map(find).collect()

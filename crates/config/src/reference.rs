@@ -8,7 +8,7 @@ use super::{Config, Learner, Policy};
 pub struct Part {
     /// Its header, such as `[learner]`; empty for the top of the file.
     pub table: String,
-    /// The learner that has it, if not all have it.
+    /// The learner with this key, if not all have it.
     pub kind: Option<&'static str>,
     /// Its keys.
     pub entries: Vec<Entry>,
@@ -18,7 +18,7 @@ pub struct Part {
 pub struct Entry {
     /// The key with its default, as it is written in the file.
     pub key: String,
-    /// Its effect and the values that it may have.
+    /// Its effect and its possible values.
     pub doc: String,
 }
 

@@ -1,7 +1,7 @@
-//! The rules by which the kernel finds a connection's policy.
+//! The rules for the kernel to find a connection's policy.
 //!
-//! The first rule that matches decides. A policy's lists multiply into rules, one for each combination
-//! of their entries; `[leave_alone]` has one rule for each entry.
+//! The first match decides. A policy's lists multiply into rules, one for each combination of their entries;
+//! `[leave_alone]` has one rule for each entry.
 
 use crate::names;
 use tcpilot_abi::{TP_MAX_RULES, tp_rule};
@@ -50,7 +50,7 @@ pub struct RuleTemplate {
 }
 
 impl Match {
-    /// The number of rules that this needs, at most [`usize::MAX`].
+    /// The number of rules needed, at most [`usize::MAX`].
     pub(super) fn combinations(&self) -> usize {
         [
             self.prefixes.len(),
@@ -96,7 +96,7 @@ impl Match {
         })
     }
 
-    /// One rule for each entry, for the policy that leaves connections alone.
+    /// One rule for each entry, for the policy of connections left alone.
     pub(super) fn separate_rules(&self) -> Vec<RuleTemplate> {
         let parts = [
             Match {
@@ -147,7 +147,7 @@ fn multiply<T>(
 }
 
 impl Config {
-    /// The rules in the order in which they are tried: `[leave_alone]`, then the policies of the file.
+    /// The rules in matching order: `[leave_alone]`, then the policies of the file.
     pub fn rules(&self) -> Vec<RuleTemplate> {
         let mut rules = self.leave_alone.separate_rules();
         for (policy, id) in self.numbered() {
@@ -157,7 +157,7 @@ impl Config {
         rules
     }
 
-    /// Warnings: settings that are allowed, but probably a mistake.
+    /// Warnings: allowed settings that are probably a mistake.
     pub fn warnings(&self) -> Vec<String> {
         let rules = self.rules();
         let mut warnings = self.misspelt();
@@ -177,8 +177,8 @@ impl Config {
         warnings
     }
 
-    /// The warning for a policy that asks for a rescue and does not get it: the rescue's algorithm must be one of
-    /// those to choose from.
+    /// The warning for a policy with an impossible rescue: the rescue's algorithm must be one of those to
+    /// choose from.
     fn unrescued(&self, policy: &Policy) -> Option<String> {
         let rescue = self.rescue.algorithm.as_ref()?;
         let allowed = match policy.algorithms.is_empty() {
@@ -194,7 +194,7 @@ impl Config {
         })
     }
 
-    /// The warning for a policy with tunings that have no effect.
+    /// The warning for a policy with ineffective tunings.
     fn untuned(&self, policy: &Policy) -> Option<String> {
         let objective = policy.objective.unwrap_or(self.tuning.objective);
         // The network "data-center" has an effect without tunings: it allows arms that need ECN.
@@ -213,7 +213,7 @@ impl Config {
         ))
     }
 
-    /// Reports configured algorithms that neither any kernel, nor tcpilot, nor this host has.
+    /// Reports configured algorithms unknown to all kernels, to tcpilot and to this host.
     pub(super) fn refuse_unknown(&self, top: &Table<'_>, hosts: &[String]) {
         let own: Vec<String> = cc::ours().collect();
         let here = || own.iter().chain(hosts).map(String::as_str);
@@ -242,8 +242,8 @@ impl Config {
         }
     }
 
-    /// Warnings for unknown names in `replace_defaults` that resemble a known one. They are no errors,
-    /// because another host may have them.
+    /// Warnings for unknown names in `replace_defaults` close to a known one. They are no errors: another
+    /// host may have them.
     fn misspelt(&self) -> Vec<String> {
         let unknown = self
             .replace_defaults
@@ -257,7 +257,7 @@ impl Config {
             .collect()
     }
 
-    /// Warnings for parts of a policy that never match, because an earlier rule matches first.
+    /// Warnings for parts of a policy without effect, because an earlier rule always matches first.
     fn unreached(&self, rules: &[RuleTemplate], policy: &Policy, id: u8) -> Vec<String> {
         let own: Vec<usize> = (0..rules.len())
             .filter(|i| rules[*i].rule.policy == id)
@@ -292,7 +292,7 @@ impl Config {
     }
 }
 
-/// The first earlier rule of another policy that matches every connection that this rule matches.
+/// The first earlier rule of another policy that matches all connections of this rule.
 fn covered_by(rules: &[RuleTemplate], index: usize) -> Option<usize> {
     let rule = &rules[index];
     (0..index).find(|i| rules[*i].rule.policy != rule.rule.policy && rules[*i].covers(rule))
@@ -332,7 +332,7 @@ impl RuleTemplate {
             )
     }
 
-    /// The connections that it matches, in words.
+    /// The matched connections, in words.
     fn describe(&self) -> String {
         let rule = &self.rule;
         let mut words = Vec::new();

@@ -1,4 +1,4 @@
-//! Properties that separate paths to the same addresses: network namespace and outgoing interface.
+//! Properties to separate paths to the same addresses: network namespace and outgoing interface.
 
 use std::{collections::HashSet, fs};
 
@@ -79,7 +79,7 @@ impl Config {
         }
     }
 
-    /// The `enum tp_separation` of a policy; `None` means the connections that no rule matches.
+    /// The `enum tp_separation` of a policy; `None` means the connections without a matching rule.
     pub(super) fn separation(&self, policy: Option<&Policy>) -> u8 {
         let default = &self.learner.estimates;
         let namespaces = policy.and_then(|policy| policy.separate_by_namespace);
@@ -103,7 +103,7 @@ pub fn has_several_ways_out() -> bool {
     are_several(&read("/proc/net/route"), &read("/proc/net/ipv6_route"))
 }
 
-/// The flag of a route that rejects packets (RTF_REJECT of linux/route.h).
+/// The flag of a rejecting route (RTF_REJECT of linux/route.h).
 const REJECT: u32 = 0x200;
 
 fn are_several(ipv4: &str, ipv6: &str) -> bool {

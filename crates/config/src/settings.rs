@@ -1,13 +1,13 @@
 //! Declares, reads and writes the sections of the configuration.
 //!
-//! [`settings!`] declares a section once: each key with its type, default, range, and the doc comment
-//! that gives its reason. The same text is the item's documentation, the comment in `config show`, and
-//! the entry in `docs/use/configuration.md`.
+//! [`settings!`] declares a section once: each key with its type, default, range, and a doc comment with its
+//! reason. The same text is the item's documentation, the comment in `config show`, and the entry in
+//! `docs/use/configuration.md`.
 
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
 
-use tcpilot_show::failure::printable;
+use tcpilot_show::output::printable;
 
 use crate::names;
 use toml::Spanned;
@@ -15,22 +15,22 @@ use toml::de::{DeTable, DeValue};
 
 use super::Problem;
 
-/// The text that is being read, and the mistakes found in it.
+/// The text, and the mistakes found so far.
 pub(super) struct Source<'a> {
     file: &'a str,
-    /// The byte at which each line ends.
+    /// The byte offset of each line's end.
     ends: Vec<usize>,
     problems: RefCell<Vec<Problem>>,
 }
 
-/// Keys that had another name in the past, with that name: it is still read.
+/// Renamed keys with their former names, still accepted.
 const FORMER: [(&str, &str); 3] = [
     ("algorithms", "arms"),
     ("separate_by_namespace", "part_namespaces"),
     ("separate_by_interface", "part_interfaces"),
 ];
 
-/// The most mistakes that are reported; nobody reads more.
+/// Maximum number of reported mistakes; nobody reads more.
 const PROBLEMS_MAX: usize = 100;
 
 impl<'a> Source<'a> {
@@ -57,7 +57,7 @@ impl<'a> Source<'a> {
         });
     }
 
-    /// Whether the most mistakes that are reported have been found.
+    /// Whether the maximum number of mistakes has been found.
     pub(super) fn is_full(&self) -> bool {
         self.problems.borrow().len() >= PROBLEMS_MAX
     }
@@ -70,7 +70,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A table that is being read. It remembers the keys that were asked for.
+/// A table of the text. It remembers the requested keys.
 pub(super) struct Table<'a> {
     pub(super) source: &'a Source<'a>,
     /// The table in messages, such as ` in [learner]`; empty at the top level.
@@ -115,7 +115,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Reads a key into `field`, which keeps its value if the key is missing or wrong.
+    /// Reads a key into `field`. A missing or wrong key leaves the value unchanged.
     pub(super) fn read<T: Value>(
         &self,
         key: &'static str,
@@ -169,7 +169,7 @@ impl<'a> Table<'a> {
         self.source.report(offset, message);
     }
 
-    /// Reports each key that was not asked for; call it last. `elsewhere` finds the right section of a key.
+    /// Reports each key not asked for; call it last. `elsewhere` finds the right section of a key.
     pub(super) fn refuse_others(&self, elsewhere: impl Fn(&str) -> Option<String>) {
         let known = self.known.borrow();
         for key in self
@@ -203,7 +203,7 @@ pub(super) struct KeyPlace<'a> {
 }
 
 impl KeyPlace<'_> {
-    /// Notes that a value is wrong.
+    /// Notes a wrong value.
     pub(super) fn report(&self, value: &Spanned<DeValue<'_>>, message: &str) {
         self.source
             .report(value.span().start, format!("{} {message}", self.name));
@@ -215,7 +215,7 @@ impl KeyPlace<'_> {
         None
     }
 
-    /// Notes that a value has the wrong type.
+    /// Notes a value of the wrong type.
     pub(super) fn refuse_type<T>(&self, value: &Spanned<DeValue<'_>>, wanted: &str) -> Option<T> {
         self.refuse(
             value,
@@ -237,9 +237,9 @@ pub(super) fn kind(value: &DeValue<'_>) -> &'static str {
     }
 }
 
-/// A type that a key may have.
+/// A key's type.
 pub(super) trait Value: Sized {
-    /// Reads a value of TOML; `None` if it is wrong, which is then reported.
+    /// Reads a value of TOML; a wrong value is reported and gives `None`.
     fn read(value: &Spanned<DeValue<'_>>, place: &KeyPlace<'_>) -> Option<Self>;
     /// The value in TOML; `None` if the key need not be written.
     fn to_toml(&self) -> Option<String>;
@@ -264,7 +264,7 @@ pub(super) trait Section {
 }
 
 /// Declares a section: `name: type = default, range;`, each with a doc comment of its unit and reason. After
-/// `with` come fields that are sections of their own.
+/// `with` come fields with sections of their own.
 macro_rules! settings {
     (
         $(#[$meta:meta])*

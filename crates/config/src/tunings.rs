@@ -1,4 +1,5 @@
-//! `[tuning]`: settings of a connection other than its congestion control, and how network type and objective choose them.
+//! `[tuning]`: settings of a connection other than its congestion control, and how network type and objective
+//! choose them.
 //!
 //! docs/use/tuning.md gives the reason of each choice and constant here.
 
@@ -217,7 +218,7 @@ fn mask(features: &[Feature]) -> u8 {
     features.iter().fold(0, |mask, f| mask | f.bit())
 }
 
-/// The tunings that an objective chooses on a kind of network (`enum tp_net`).
+/// The tunings of an objective on a kind of network (`enum tp_net`).
 pub fn chosen(objective: Objective, net: u32) -> Vec<Feature> {
     use Feature::{InitialWindow, QuickAck, RateLimit, ReceiveWindow, Rto, Thin};
     let mut features = match objective {
@@ -242,8 +243,8 @@ pub fn chosen(objective: Objective, net: u32) -> Vec<Feature> {
 }
 
 impl Tuning {
-    /// The tunings of a policy on a kind of network (`enum tp_net`), in the form that BPF reads. A policy's
-    /// own settings come first.
+    /// The tunings of a policy on a kind of network (`enum tp_net`), in the form for BPF. A policy's own
+    /// settings come first.
     pub(super) fn to_abi(&self, policy: Option<&Policy>, net: u32) -> tp_tuning {
         let objective = policy.and_then(|p| p.objective).unwrap_or(self.objective);
         let net = match policy.and_then(|p| p.network).unwrap_or(self.network) {

@@ -1,4 +1,4 @@
-//! The types of values that a key may have.
+//! The types of the keys' values.
 
 use std::fmt;
 
@@ -80,7 +80,7 @@ impl CgroupPath {
 pub enum Namespace {
     /// Its name under /run/netns; `host` is the daemon's own.
     Name(String),
-    /// The inode number that `ls -i` or `readlink /proc/PID/ns/net` shows.
+    /// The inode number, as shown by `ls -i` or `readlink /proc/PID/ns/net`.
     Inode(u32),
 }
 
@@ -91,7 +91,7 @@ pub struct LearnerKind(u32);
 impl LearnerKind {
     /// Chooses the algorithm of least cost, and for one connection in epsilon any algorithm.
     pub const EPSILON_GREEDY: LearnerKind = LearnerKind(tcpilot_abi::TP_LEARNER_EPSILON_GREEDY);
-    /// The learner in the daemon, which carries knowledge from path to path.
+    /// The learner in the daemon. It carries knowledge from path to path.
     pub const THOMPSON: LearnerKind = LearnerKind(tcpilot_abi::TP_LEARNER_THOMPSON);
 
     /// The names of all kinds in the configuration, from number 1 on.
@@ -122,7 +122,7 @@ impl LearnerKind {
     }
 }
 
-/// The connections that are held out.
+/// The held-out connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldOut {
     /// tcpilot chooses one of the others to suit the host.
@@ -249,7 +249,7 @@ impl Value for String {
 
 macro_rules! or_none {
     ($($type:ty),*) => { $(
-        /// A key that may be missing.
+        /// An optional key.
         impl Value for Option<$type> {
             fn read(value: &Spanned<DeValue<'_>>, place: &KeyPlace<'_>) -> Option<Option<$type>> {
                 <$type>::read(value, place).map(Some)

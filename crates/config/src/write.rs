@@ -9,7 +9,7 @@ use super::settings::{Key, Section};
 const WIDTH: usize = 100;
 
 impl Config {
-    /// The whole configuration as TOML, which [`Config::from_toml`] reads back.
+    /// The whole configuration as TOML, for [`Config::from_toml`] to read back.
     pub fn to_toml(&self) -> String {
         let mut text = String::new();
         write_section(&mut text, "", &self.keys());

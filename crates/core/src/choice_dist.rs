@@ -93,7 +93,7 @@ pub fn assignment_tag(secrets: &Secrets, place: &DistPlace) -> u32 {
     c::native_assignment_tag(&secrets[0], &place.key())
 }
 
-/// `tp_costs_key`: the key of the costs that epsilon-greedy has for a place.
+/// `tp_costs_key`: the key of epsilon-greedy's costs for a place.
 pub fn costs_key(place: &DistPlace) -> tp_node_key {
     let of = tp_node_key {
         prefix: place.remote,
@@ -112,7 +112,7 @@ pub fn unwrap_nat64(mut addr: [u32; 4]) -> [u32; 4] {
     addr
 }
 
-/// The entries as the words that the programs read.
+/// The entries as words, as the programs read them.
 pub fn words(entries: &Entries) -> [u64; 2] {
     let mut words = [0; 2];
     for (word, four) in words.iter_mut().zip(entries.chunks_exact(4)) {

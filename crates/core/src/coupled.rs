@@ -1,7 +1,7 @@
 //! The coupled multipath algorithms as a program outside the kernel runs them: one [`Coupling`] for a
 //! connection, one [`CoupledPath`] for each of its paths.
 //!
-//! The arithmetic is `bpf/cc/{lia,olia,balia}.h`, the text that MPTCP's subflows run in the kernel. This
+//! The arithmetic is `bpf/cc/{lia,olia,balia}.h`, the same text as for MPTCP's subflows in the kernel. This
 //! file takes the place of `bpf/cc/lib/mptcp.h`: it finds the other paths of the connection, and says when
 //! the window grows and when it shrinks. The caller has the transport: acknowledgements, losses, a clock.
 
@@ -36,7 +36,7 @@ impl Law {
     }
 }
 
-/// The state that the paths of one connection share.
+/// The state shared by the paths of one connection.
 #[derive(Debug)]
 pub struct Coupling {
     law: Law,
@@ -50,7 +50,7 @@ struct Shared {
 }
 
 impl Coupling {
-    /// The coupling of a new connection, which has no paths yet.
+    /// The coupling of a new connection without paths.
     #[must_use]
     pub fn new(law: Law) -> Arc<Self> {
         Arc::new(Self {
@@ -92,7 +92,7 @@ pub struct CoupledPath {
 }
 
 impl CoupledPath {
-    /// A path that starts with this window, in slow start.
+    /// A new path with this window, in slow start.
     #[must_use]
     pub fn join(coupling: &Arc<Coupling>, packets: u32) -> Self {
         let mut shared = coupling.lock();
@@ -156,7 +156,7 @@ impl CoupledPath {
         let (table, own) = self.own(&mut shared);
         let window = &mut self.window;
         // SAFETY: `own` points into `*table`, which the lock keeps for this thread. The functions are pure
-        // arithmetic in C on the pointers that they are given, and keep none of them.
+        // arithmetic in C on their arguments, and keep none of the pointers.
         unsafe {
             tp_refresh(table, own, now_us, window.packets, srtt_us);
             if limited {
@@ -195,7 +195,7 @@ impl CoupledPath {
         self.put(&mut coupling.lock(), TP_CWND_MIN);
     }
 
-    /// Packets that seemed lost have arrived after all: restores window and threshold from before.
+    /// Packets taken for lost have arrived after all: restores window and threshold from before.
     pub fn undo(&mut self) {
         if let Some(before) = self.before_loss.take() {
             self.window.ssthresh = before.ssthresh;

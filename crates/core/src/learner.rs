@@ -7,7 +7,7 @@ use crate::{choice_dist::Entries, epsilon_greedy as c};
 /// The end of a connection: rate in bytes per second, times in ns and µs.
 pub use crate::epsilon_greedy::tp_end as End;
 
-/// Number of arms that a path has room for.
+/// The most arms of a path.
 pub const MAX_ARMS: usize = TP_MAX_ARMS as usize;
 
 /// `epsilon_greedy_choice_dist`: the entries of the path's choice distribution; `None` while the default stays.

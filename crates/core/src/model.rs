@@ -1,7 +1,7 @@
 //! The classifier's models: files of integers, written by `python -m tcplab.studies.watch train`.
 //!
-//! tcpilot reads those that a user gives. Those that come with it are read when it is built, and are bytes in
-//! the binary, so that a start costs no reading.
+//! tcpilot reads a user's models at start. Its own are read by the build and are bytes in the binary, so a
+//! start costs no reading.
 
 mod written;
 
@@ -13,19 +13,19 @@ use written::Written;
 
 /// The first bytes of a file of gzip (RFC 1952, section 2.3.1).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// Bytes of a model's text. The largest model that the programs can hold has 5 MB.
+/// Bytes of a model's text. The largest model for the programs has 5 MB.
 const TEXT_MOST: u64 = 64 << 20;
 
-/// A model that was checked.
+/// A checked model.
 pub struct Model {
-    /// The model in the form that the programs in the kernel read.
+    /// The model in the form for the programs in the kernel.
     pub in_kernel: Box<tp_model>,
     /// Names of the classes.
     pub names: Vec<String>,
 }
 
 impl Model {
-    /// A model that never judges.
+    /// A model without trees: it never judges.
     pub fn without_trees() -> Model {
         Model {
             in_kernel: zeroed(),

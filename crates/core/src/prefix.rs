@@ -13,7 +13,7 @@ use tcpilot_abi::{tp_path_key, tp_rule};
 /// Bits of an IPv4-mapped address before the IPv4 address.
 const MAPPED_BITS: u8 = 96;
 
-/// An address prefix: no bit after its length is set. The default is that of all addresses.
+/// An address prefix: no bit after its length is set. The default is the prefix of all addresses.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
@@ -29,7 +29,7 @@ pub enum PrefixError {
     /// Neither an address nor an address, a slash and a length.
     #[error("`{0}` is not an address or prefix; write 10.1.0.0/16, 2001:db8::/32 or an address")]
     Malformed(String),
-    /// The length exceeds that of the address family.
+    /// The length exceeds the address family's.
     #[error("`{text}`: the length is at most {most}")]
     TooLong {
         /// The text as written.
@@ -42,13 +42,13 @@ pub enum PrefixError {
     HostBits {
         /// The text as written.
         text: String,
-        /// The prefix that this address is in.
+        /// The prefix around this address.
         meant: Prefix,
     },
 }
 
 impl Prefix {
-    /// The prefix of `len` bits that `addr` is in; `len` counts the family's own bits (24 for an IPv4
+    /// The prefix of `len` bits around `addr`; `len` counts the family's own bits (24 for an IPv4
     /// /24) and is cut at 32 or 128.
     pub fn around(addr: IpAddr, len: u8) -> Prefix {
         match addr {
@@ -60,7 +60,7 @@ impl Prefix {
     }
 
     /// From the words and the length of `tp_path_key`. `None` if the length is above 128, or bits after it
-    /// are set; the kernel side never writes that.
+    /// are set; the kernel side never writes such words.
     pub fn from_words(words: [u32; 4], prefix_len: u8) -> Option<Prefix> {
         let mut bytes = [0; 16];
         for (four, word) in bytes.chunks_exact_mut(4).zip(words) {

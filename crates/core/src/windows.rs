@@ -1,4 +1,4 @@
-//! Congestion controls that grow a window and choose a threshold (`bpf/cc/*.h`), on a deterministic path.
+//! Window-based congestion controls with a threshold (`bpf/cc/*.h`), on a deterministic path.
 
 use crate::cc::*;
 
@@ -11,13 +11,13 @@ pub const RECOVERY: u8 = 3;
 /// After a time-out.
 pub const LOSS: u8 = TP_STATE_LOSS as u8;
 
-/// The pure functions of an algorithm, as methods of its state. Those that it lacks do nothing.
+/// The pure functions of an algorithm, as methods of its state; those it lacks do nothing.
 pub trait Control: Default {
     /// A connection begins.
     fn begin(&mut self, _ack: &tp_ack) {}
     /// The kernel's state machine enters a state.
     fn enter(&mut self, _ack: &tp_ack, _state: u8, _window: &tp_cwnd) {}
-    /// An RTT sample, and the packets that came with it; a negative RTT is none.
+    /// An RTT sample, and the packets acknowledged with it; a negative RTT is none.
     fn sample(&mut self, _rtt_us: i32, _packets: u32, _now_us: u64) {}
     /// An acknowledgement while the window limits the sender.
     fn grow(&mut self, window: &mut tp_cwnd, ack: &tp_ack);
@@ -81,7 +81,7 @@ control!(tp_veno: begin veno_begin, sample veno_sample, grow veno_grow, threshol
 control!(tp_yeah: begin yeah_begin, enter yeah_enter, sample yeah_sample, grow yeah_grow,
     threshold yeah_threshold);
 
-/// The `packets` of its samples count all that were delivered since the connection began.
+/// The `packets` of its samples count all deliveries since the connection began.
 impl Control for tp_westwood {
     fn begin(&mut self, ack: &tp_ack) {
         // SAFETY: as above.
@@ -180,7 +180,7 @@ impl<C: Control> Connection<C> {
         self.control.timed_out(&mut self.w);
     }
 
-    /// A loss that is repaired at once.
+    /// A loss, repaired at once.
     pub fn lose(&mut self) {
         self.w.ssthresh = self.threshold();
         self.w.packets = self.w.ssthresh;

@@ -1,4 +1,4 @@
-//! Which path of a full bucket gives way to a new one.
+//! The path of a full bucket chosen to give way to a new one.
 
 mod common;
 
@@ -43,7 +43,7 @@ fn live_path_is_evicted_only_after_silent_day() {
     assert_eq!(native::victim(&bucket, now_ns), TP_WAYS);
     bucket.slot[2].path.updated_ns = now_ns - (DAY + 1) * S;
     assert_eq!(native::victim(&bucket, now_ns), 2);
-    // A path without any goes before it, however lately it was used.
+    // A path without live connections goes first, however recent its last use.
     bucket.slot[6].path.live_flows = 0;
     assert_eq!(native::victim(&bucket, now_ns), 6);
 }

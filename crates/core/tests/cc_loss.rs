@@ -252,7 +252,7 @@ fn prague_emulates_25_ms_rtt_cuts_half_alpha() {
 }
 
 /// Two marks a round are the equilibrium: alpha of a window of 10,000 packets is 0.0002, and each
-/// round the marks take the two packets that it grew by.
+/// round the marks take away its growth of two packets.
 #[test]
 fn small_mark_fraction_still_reduces_large_window() {
     let mut e = tp_ecn::default();
@@ -422,15 +422,15 @@ fn prague_rate_at_equal_marks_ignores_short_rtt() {
     }
 }
 
-/// The kernel leaves the window to an algorithm that controls it, also while a loss is repaired.  One packet in
-/// `acked` acknowledgements of a whole flight: the window is the threshold when the last has arrived.
+/// The kernel leaves the window to an algorithm with `cong_control`, also while a loss is repaired.  One packet
+/// in `acked` acknowledgements of a whole flight: the window is the threshold when the last has arrived.
 #[test]
 fn prague_halves_window_by_end_of_recovery() {
     for acked in [1, 2, 3, 8] {
         let mut p = tp_prague::default();
         let mut w = window(96);
         w.ssthresh = 48;
-        // A packet is lost, and the three behind it show that.
+        // A packet is lost: the three behind it show the gap.
         let (mut in_flight, mut arrived) = (96 - 4, 4);
         while arrived < 96 {
             let now = acked.min(96 - arrived);
@@ -444,7 +444,7 @@ fn prague_halves_window_by_end_of_recovery() {
     }
 }
 
-/// What the kernel had on its stack, when it skipped the callbacks that set the threshold.
+/// The value comes from the kernel's stack: it had skipped the callbacks for setting the threshold.
 #[test]
 fn prague_recovery_ignores_ssthresh_above_window() {
     let mut p = tp_prague::default();

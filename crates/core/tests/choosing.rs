@@ -1,4 +1,4 @@
-//! The choice distribution that epsilon-greedy writes: which arm new connections get.
+//! The choice distribution of epsilon-greedy: the arms of new connections.
 
 mod common;
 
@@ -10,7 +10,7 @@ use tcpilot_core::learner::{self, End, MAX_ARMS};
 
 const NO_ARM: u8 = TP_NO_ARM as u8;
 
-/// An arm that was tried so often in vain.
+/// An arm with this count of tries in vain.
 fn unpaid(unpaid: u32) -> tp_arm {
     tp_arm {
         unpaid,
@@ -18,7 +18,7 @@ fn unpaid(unpaid: u32) -> tp_arm {
     }
 }
 
-/// Asserts that only these arms have shares, and equal ones.
+/// Asserts equal shares for these arms, and none for others.
 fn assert_only(cfg: &tp_learner_config, path: &tp_costs, arms: &[usize]) {
     let expected: [f64; MAX_ARMS] = std::array::from_fn(|arm| {
         f64::from(u8::from(arms.contains(&arm))) / arms.len().max(1) as f64
@@ -142,7 +142,7 @@ fn a_charge_changes_the_next_distribution() {
     assert_only(&greedy(), &path, &[0]);
 }
 
-/// A path that has a rate, so that connections without one are silent; its arm 1 was never charged.
+/// A path with a rate, so connections without one are silent; its arm 1 was never charged.
 fn path_with_rate() -> tp_costs {
     let mut path = path_of(&[5]);
     path.instances -= 1;
@@ -198,7 +198,7 @@ fn no_arm_is_unpaid_before_the_first_distribution() {
 #[test]
 fn connection_without_arm_updates_only_path_measures() {
     let mut path = path_of(&[5, 1]);
-    path.arms[7] = unpaid(1); // the place that an index within bounds would take
+    path.arms[7] = unpaid(1); // the place of an index clamped to the bounds
     let arms = path.arms.map(|arm| (arm.samples, arm.unpaid, arm.chosen));
     assert!(!learner::end(
         &settings(),

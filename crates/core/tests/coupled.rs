@@ -53,7 +53,7 @@ impl Connection {
 }
 
 /// The papers' increase for each packet acknowledged on path `at`; OLIA without its alpha, which is 0 on paths
-/// that have lost nothing since they were equal.
+/// without a loss since they were equal.
 fn increase(law: Law, paths: &[(f64, f64)], at: usize) -> f64 {
     let sum: f64 = paths.iter().map(|(w, rtt)| w / rtt).sum();
     let (w, rtt) = paths[at];
@@ -150,8 +150,8 @@ fn connections_are_not_coupled_with_each_other() {
     }
 }
 
-/// Slow start is each path's own, a packet for a packet, and an application that does not fill the window
-/// does not grow it.
+/// Slow start is each path's own, a packet for a packet, and an application must fill the window for it
+/// to grow.
 #[test]
 fn slow_start_is_per_path_needs_full_window() {
     for law in LAWS {
@@ -200,7 +200,7 @@ fn balia_takes_more_from_the_smaller_path() {
     assert_eq!(large.packets(), 20);
 }
 
-/// A ninth path is coupled to the eight, which do not see it.
+/// A ninth path is coupled to the eight, but they do not see it.
 #[test]
 fn ninth_path_is_coupled_but_not_counted() {
     let coupling = Coupling::new(Law::Lia);

@@ -10,7 +10,7 @@ const BUCKETS: u32 = 2048;
 /// A key's words, as the table sees them.
 type Key = [u32; 8];
 
-/// Keys and secrets that are the same in each run.
+/// Keys and secrets, the same in each run.
 struct Random(tcpilot_random::Random);
 
 impl Random {
@@ -44,8 +44,8 @@ fn differing(key: &Key, difference: &Key) -> Key {
     from_fn(|i| key[i] ^ difference[i])
 }
 
-/// Each single bit; the tops of any 64-bit words, which a product of the word with the next one's key lets
-/// cancel (of an address: bit 7 of bytes 7, 11 and 15); 2 to 4 bits at random.
+/// Each single bit; the tops of any 64-bit words, because they may cancel in a product of the word with the
+/// next one's key (of an address: bit 7 of bytes 7, 11 and 15); 2 to 4 bits at random.
 fn differences(random: &mut Random) -> Vec<Key> {
     let single = (0..256).map(|bit| {
         let mut key = Key::default();
@@ -64,7 +64,7 @@ fn differences(random: &mut Random) -> Vec<Key> {
 
 /// Two keys share any 8 bits of their hashes by chance with probability 1/256: of 4096 pairs 16 do. By
 /// Chernoff's bound 50 or more do with probability e^-(50 ln(50/16) - 34) < 1.1e-10; with the 4 bytes of 811
-/// differences that is less than 4e-7 in all. Bucket and tag both agree with probability 2^-32: in the
+/// differences the sum is below 4e-7. Bucket and tag both agree with probability 2^-32: in the
 /// 3.3 million pairs of this test, with probability 0.1 %.
 #[test]
 fn key_differences_collide_no_more_than_chance() {
@@ -89,8 +89,8 @@ fn key_differences_collide_no_more_than_chance() {
     }
 }
 
-/// A flipped bit of the key flips each bit of the hash in half of the cases. Of 4096 that is 2048 with a
-/// standard deviation of 32: six of them are exceeded by one of the 8192 pairs of bits with probability 2e-5.
+/// A flipped bit of the key flips each bit of the hash in half of the cases. For 4096 keys it is 2048 with
+/// a standard deviation of 32: six of them are exceeded by one of the 8192 pairs of bits with probability 2e-5.
 #[test]
 fn each_key_bit_flips_half_the_hash_bits() {
     let mut random = Random(tcpilot_random::Random(2));

@@ -1,4 +1,4 @@
-//! The laws of growth that the watch compares flows with, beside floating-point references.
+//! The laws of growth, with which the watch compares flows, against floating-point references.
 
 use proptest::prelude::*;
 use tcpilot_core::watch::{laws, quotient};
@@ -70,7 +70,7 @@ proptest! {
 
 #[test]
 fn highspeed_growth_follows_the_rfcs_table() {
-    // RFC 3649, appendix B: the window up to which a(w) is so many packets.
+    // RFC 3649, appendix B: the largest window with this a(w), in packets.
     for (window, grown) in [
         (38, 1),
         (39, 2),

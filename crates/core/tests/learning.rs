@@ -8,7 +8,7 @@ use tcpilot_abi::{TP_NO_ARM, tp_arm, tp_costs, tp_path, tp_window32, tp_window64
 use tcpilot_core::learner::{self, End};
 use tcpilot_core::{self as native, Sample};
 
-/// The bytes per second at which `tp_delivery_rate` saturates.
+/// `tp_delivery_rate` saturates at so many bytes per second.
 const RATE_MAX: u64 = u64::MAX / SCALE;
 
 /// A connection of the arm ends at this time; says whether the arm was charged.
@@ -128,7 +128,7 @@ fn a_connection_without_rtt_leaves_the_paths_rtt() {
     assert_eq!(native::window_min(&costs.min_rtt_us), 50);
 }
 
-/// The three places that keep a rate and an RTT: a path of the tunings, epsilon-greedy's, and an arm of it.
+/// The three places with a rate and an RTT: a path of the tunings, epsilon-greedy's, and an arm of it.
 #[derive(Default)]
 struct Measures {
     path: tp_path,
@@ -243,7 +243,7 @@ fn an_application_limited_arm_is_not_charged() {
     assert!(!close(&mut path, end_of(1, 0, 50), 2));
     assert_eq!(path.arms[1].samples, 0);
     assert_eq!(native::window_min(&path.arms[1].min_rtt_us), 50);
-    // Once the arm has a rate, that counts for it.
+    // Once the arm has a rate of its own, it counts.
     assert!(close(&mut path, end_of(1, 500, 50), 3));
     assert!(close(&mut path, end_of(1, 0, 50), 4));
     assert_eq!(path.arms[1].cost, SCALE / 2);
@@ -321,7 +321,7 @@ fn late_sample_keeps_both_window_halves() {
     let sent = &measures.path.sent_packets;
     assert_eq!((sent.current, sent.previous), (200, 100));
     assert_eq!(measures.path.ssthresh_packets.previous, 40);
-    // A clock that is far behind starts anew.
+    // The measures start again if the clock is far behind.
     measures.take(7, 80, 1);
     assert_eq!(measures.extremes(), [(7, 80); 3]);
 }

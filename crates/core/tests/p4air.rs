@@ -1,4 +1,4 @@
-//! P4air's published rules, step by step: which interval moves a flow to which group.
+//! P4air's published rules, step by step: each interval may move a flow to another group.
 
 use proptest::prelude::*;
 use tcpilot_abi::{
@@ -13,7 +13,7 @@ fn group(flow: &tp_p4air) -> u32 {
     u32::from(flow.group)
 }
 
-/// A flow after a slow start that ended with a loss, at 100 packets and a queue of 10 ms.
+/// A flow after a slow start ended by a loss, at 100 packets and a queue of 10 ms.
 fn delay_based() -> tp_p4air {
     let mut flow = tp_p4air::default();
     p4air_interval(&mut flow, 50, 0, 1000, NO_BDP);
@@ -86,7 +86,7 @@ fn rises_below_one_percent_are_ignored() {
 fn a_reduced_rate_resets_the_count() {
     let mut flow = delay_based();
     for step in 1..40u32 {
-        // The loss keeps the growth that follows from counting as a probe.
+        // After the loss the growth does not count as a probe.
         let (packets, dropped) = if step % 4 == 0 { (85, 1) } else { (100, 0) };
         p4air_interval(&mut flow, packets, dropped, 10_000 + step * 1000, NO_BDP);
     }

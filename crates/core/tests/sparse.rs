@@ -1,4 +1,4 @@
-//! Which packets of a flow with a queue of its own go first: none may overtake another of its flow.
+//! Packets sent first, of a flow with a queue of its own: none may overtake another of its flow.
 
 use proptest::prelude::*;
 use tcpilot_abi::tp_sparse;
@@ -12,7 +12,7 @@ const S: u64 = 1000 * MS;
 struct Queue {
     share: u64,
     turn: u32,
-    /// The time at which its last packet has left, in nanoseconds.
+    /// When its last packet has left, in nanoseconds.
     empty_at: u64,
 }
 
@@ -30,7 +30,7 @@ impl Queue {
 }
 
 /// Whether each of these packets, a time and a number of bytes, goes first, and how long the flow's last
-/// waiting packet has yet to wait at that time.
+/// waiting packet has yet to wait then.
 fn go(sends: &[(u64, u32)], share: u64, turn: u32) -> Vec<(bool, u64)> {
     let mut sparse = tp_sparse::default();
     let mut queue = Queue {
@@ -116,7 +116,7 @@ proptest! {
         let sends: Vec<(u64, u32)> = packets
             .iter()
             .map(|(gap, size)| {
-                // Mostly bursts, some pauses, around the time that a turn takes.
+                // Mostly bursts, some pauses, around the time of a turn.
                 let turn_ns = f64::from(turn) / share as f64 * S as f64;
                 at += (turn_ns * gap.powi(6) * 30.0) as u64;
                 (at, (64.0 + size.powi(3) * f64::from(turn - 64)) as u32)

@@ -10,12 +10,12 @@ use std::{
     io,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
-        unix::fs::{DirBuilderExt, DirEntryExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+        unix::fs::{DirBuilderExt, DirEntryExt, MetadataExt, PermissionsExt},
     },
     path::{Path, PathBuf},
 };
 
-use crate::{Error, host, lock};
+use crate::{Error, file::open_lock, host, lock};
 
 /// One folder for all daemons, wherever their control sockets are: otherwise they would not see each other.
 const FOLDER: &str = "/run/tcpilot";
@@ -47,14 +47,14 @@ impl Claim {
         };
         let id = dir.metadata().map_err(fail)?.ino();
         make(folder).map_err(fail)?;
-        let turn = open(&folder.join(TURN), true).map_err(fail)?;
+        let turn = open_lock(&folder.join(TURN), true).map_err(fail)?;
         lock::wait_for(&turn).map_err(fail)?;
         let claimed = claimed(folder).map_err(fail)?;
         if !claimed.is_empty() && is_related(cgroup, id, &claimed).map_err(fail)? {
             return Err(Error::AlreadyAttached(cgroup.to_path_buf()));
         }
         let path = folder.join(name(id));
-        let lock = open(&path, true).map_err(fail)?;
+        let lock = open_lock(&path, true).map_err(fail)?;
         if !lock::try_lock(&lock).map_err(fail)? {
             return Err(fail(io::ErrorKind::WouldBlock.into()));
         }
@@ -104,12 +104,6 @@ fn make(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn open(path: &Path, create: bool) -> io::Result<File> {
-    let mut options = File::options();
-    options.read(true).write(true).mode(0o600);
-    options.create(create).truncate(false).open(path)
-}
-
 /// The ids that running tcpilots have claimed. Removes the files of killed ones: nobody else opens
 /// them meanwhile, since it is our turn.
 fn claimed(folder: &Path) -> io::Result<HashSet<u64>> {
@@ -120,7 +114,7 @@ fn claimed(folder: &Path) -> io::Result<HashSet<u64>> {
         let id = file_name.to_str().and_then(|n| n.strip_prefix("cgroup-"));
         let id = id.and_then(|n| n.strip_suffix(".lock")?.parse().ok());
         let Some(id) = id else { continue };
-        let file = match open(&entry.path(), false) {
+        let file = match open_lock(&entry.path(), false) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             result => result?,
         };

@@ -2,6 +2,9 @@
 
 use std::{io, path::PathBuf};
 
+/// The most characters of an algorithm's name (TCP_CA_NAME_MAX, with the end mark).
+pub(crate) const CC_NAME_LEN_MAX: usize = 15;
+
 /// An error of the kernel side. Each message is one line: the error and its place; the remedy is in [`Error::remedy`].
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -87,6 +90,12 @@ pub enum Error {
     /// A name that no algorithm of ours can have.
     #[error("\"{}\" is no name of a congestion control", .0.escape_debug())]
     CcName(String),
+    /// A name that is too long for the kernel.
+    #[error("the name \"{}\" has more than {CC_NAME_LEN_MAX} characters", .0.escape_debug())]
+    CcNameLong(String),
+    /// The name is that of an algorithm which `tcpilot cc` did not load.
+    #[error("{0} is another algorithm of this host, not loaded by `tcpilot cc load`")]
+    CcForeign(String),
     /// The kernel refused a congestion control, most likely the verifier.
     #[error("the kernel refused {name}: {source}")]
     CcLoad {
@@ -168,6 +177,9 @@ impl Error {
             Error::NoSuchCc(_) => "`tcpilot cc list` shows what there is",
             Error::CcName(_) => {
                 "a name has only letters, digits and _; `tcpilot cc list` shows what there is"
+            }
+            Error::CcNameLong(_) | Error::CcForeign(_) => {
+                "give yours another name: that is `.name` of its struct tcp_congestion_ops"
             }
             Error::CcFile { .. } => "give the path of a compiled object (.bpf.o)",
             Error::CcNoObject(_) | Error::CcObject(_) => {

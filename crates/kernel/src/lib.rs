@@ -7,21 +7,26 @@
 
 mod claim;
 mod error;
+mod fail_stop;
 mod lock;
 mod mapping;
 mod object;
 mod pilot;
 mod process;
+mod refusal;
 mod socket;
 mod stop;
 
 pub mod cc;
 pub mod clock;
 pub mod codel;
+pub mod file;
 pub mod host;
+pub mod wall_clock;
 pub mod watch;
 
 pub use error::Error;
+pub use fail_stop::end_on_panic;
 pub use lock::try_lock;
 pub use pilot::{
     ASSIGNMENT_BUCKETS, AssignmentBuckets, ChoiceDists, ConnStarts, Costs, Descriptors, Ends,
@@ -29,6 +34,7 @@ pub use pilot::{
     NodeSecrets, Pilot, Put, Records, RunStats, Sampler, Tally, check_free,
 };
 pub use process::{become_program, inherited, take_signals, try_program};
+pub use refusal::Refusal;
 pub use socket::{AlgorithmSource, load_algorithm, netns_cookie, own_netns_cookie};
 pub use stop::stop_flag;
 

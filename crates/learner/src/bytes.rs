@@ -4,7 +4,7 @@
 const VERSION: u8 = 1;
 
 /// A row being written.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Writer(Vec<u8>);
 
 /// A row being read. Past its end, reading gives nothing.

@@ -150,6 +150,12 @@ pub trait Learner: Send {
         self.estimates_mut().remember_alarms(alarms);
     }
 
+    /// Forgets the paths whose samples have faded. Nothing else forgets for age, not even [`Learner::take_up`]:
+    /// call it only if the clock is known to be right.
+    fn forget_old(&mut self, now_s: f64) {
+        self.estimates_mut().forget_old(now_s);
+    }
+
     /// Begins with the saved rows, in any order; `now_s` must be of the clock of the saved times.
     fn take_up(&mut self, rows: &mut SavedRows<'_>, now_s: f64) -> Restored {
         self.estimates_mut().take_up(rows, now_s)
@@ -172,8 +178,6 @@ pub trait Learner: Send {
 pub struct Restored {
     /// Paths and nodes that are known again.
     pub taken_up: usize,
-    /// Rows with knowledge that is too old to be kept.
-    pub too_old: usize,
     /// Rows that could not be read.
     pub damaged: usize,
     /// Rows of classes that no connection has any more. They will be removed.

@@ -34,6 +34,7 @@ pub use choice::Plan;
 pub use learner::{Estimate, Learner, Observation, Outcome, Restored, Thompson, View};
 pub use lineage::{Level, Lineage, NodeKey};
 pub use settings::Settings;
+pub use tree::saved::saved_at_s;
 
 /// The most arms that a learner compares, the default among them (`TP_MAX_ARMS` of the kernel side).
 pub const MAX_ARMS: usize = 8;

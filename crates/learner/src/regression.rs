@@ -80,6 +80,12 @@ impl Default for Regression {
 }
 
 impl Regression {
+    /// Whether samples can have given these numbers, see [`Regression::read`].
+    pub(crate) fn is_possible(&self) -> bool {
+        let sums = self.moments.iter().chain(&self.products);
+        sums.chain(&self.solution).all(|x| x.abs() <= 1e15) && self.at_s.abs() <= 1e10
+    }
+
     /// The expected reward of a connection with these features, in nats, without path and arm.
     #[must_use]
     pub fn expected(&self, features: &Features) -> f64 {

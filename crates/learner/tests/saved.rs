@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use common::{lineage, noise, seen, teach};
 use proptest::prelude::*;
-use tcpilot_learner::{Learner as _, Level, Lineage, Settings, Thompson};
+use tcpilot_learner::{Learner as _, Level, Lineage, Settings, Thompson, bytes::Writer};
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -79,7 +79,7 @@ proptest! {
         let mut rows = Rows::new();
         save(&mut learner, true, &mut rows);
         let (mut again, restored) = restore(&rows, now_s);
-        prop_assert!(restored.head && restored.damaged == 0 && restored.too_old == 0);
+        prop_assert!(restored.head && restored.damaged == 0);
         prop_assert_eq!(restored.taken_up, rows.len() - 2);
         assert_alike(&shares(&mut learner, now_s), &shares(&mut again, now_s));
         // It goes on as the other would have, except for alarms of neighbours, which are not
@@ -154,6 +154,59 @@ fn former(row: &[u8]) -> Vec<u8> {
     let step = |h: u32, byte: &u8| (h ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
     let sum = body.iter().fold(0x811c_9dc5, step);
     [body, &sum.to_le_bytes()].concat()
+}
+
+/// A row with a right check sum, all of whose numbers from this byte on are these bytes.
+fn filled(row: &[u8], from: usize, bytes: &[u8]) -> Vec<u8> {
+    let body = &row[1..row.len() - 4];
+    let (kept, rest) = body.split_at(from.min(body.len()));
+    let filled: Vec<u8> = bytes.iter().copied().cycle().take(rest.len()).collect();
+    let mut again = Writer::new();
+    for two in [kept, &filled].concat().chunks(2) {
+        again.u16(u16::from_le_bytes([two[0], two[1]]));
+    }
+    again.finish()
+}
+
+#[test]
+fn an_impossible_row_costs_only_itself() {
+    let (mut learner, now_s) = two_groups();
+    let mut rows = Rows::new();
+    save(&mut learner, true, &mut rows);
+    let numbers = [
+        f32::MAX,
+        f32::MIN,
+        f32::INFINITY,
+        f32::NAN,
+        1e30,
+        1e15,
+        -1.0,
+    ]
+    .map(f32::to_le_bytes);
+    let long = [f64::MAX, f64::MIN, 1e200, -1.0].map(f64::to_le_bytes);
+    let all: Vec<&[u8]> = numbers
+        .iter()
+        .map(|x| &x[..])
+        .chain(long.iter().map(|x| &x[..]))
+        .collect();
+    for (key, row) in &rows {
+        // From the first number, after the times, after a path's counts, and the last ones.
+        for from in [0, 24, 34, row.len() - 9] {
+            for bytes in &all {
+                let mut spoiled = rows.clone();
+                spoiled.insert(key.clone(), filled(row, from, bytes));
+                let (mut again, restored) = restore(&spoiled, now_s);
+                let told = format!("{key:?} from {from}: {bytes:?} {restored:?}");
+                assert!(restored.taken_up + 1 >= rows.len() - 2, "{told}");
+                assert!(restored.damaged <= 1 && again.path_count() >= 7, "{told}");
+                for share in shares(&mut again, now_s + 60.0).iter().flatten() {
+                    assert!((0.0..=1.0).contains(share), "{told}");
+                }
+                let who = lineage(1, 1, 40_000);
+                again.observe(&seen(who, 0, 13.0, now_s + 60.0)).unwrap();
+            }
+        }
+    }
 }
 
 /// Two groups of four paths, arm 1 better by 0.8 in the first and worse in the second.
@@ -235,11 +288,12 @@ fn knowledge_older_than_its_memory_is_dropped() {
     let (mut learner, now_s) = two_groups();
     let mut rows = Rows::new();
     save(&mut learner, true, &mut rows);
-    let (again, restored) = restore(&rows, now_s + 30.0 * 86_400.0);
-    assert!(restored.head && again.path_count() == 0);
-    assert_eq!(restored.taken_up, 0);
-    let (again, _) = restore(&rows, now_s + 3600.0);
-    assert_eq!(again.path_count(), 8);
+    for (later_s, left) in [(30.0 * 86_400.0, 0), (3600.0, 8)] {
+        let (mut again, restored) = restore(&rows, now_s + later_s);
+        assert!(restored.head && again.path_count() == 8);
+        again.forget_old(now_s + later_s);
+        assert_eq!(again.path_count(), left);
+    }
 }
 
 #[test]
@@ -310,4 +364,27 @@ fn rows_of_former_classes_are_removed() {
     save(&mut again, false, &mut rows);
     let (_, restored) = Thompson::restore(2, Settings::default(), &rows, now_s).unwrap();
     assert_eq!((restored.outdated, restored.taken_up), (0, 5));
+}
+
+#[test]
+fn age_alone_forgets_nothing_unasked() {
+    let mut learner = Thompson::new(ARMS, Settings::default()).unwrap();
+    let now_s = taught(
+        &[(1, 1, 0, 0.0, 0.0), (2, 1, 1, 0.5, 60.0)],
+        &mut learner,
+        1e9,
+    );
+    let mut rows = Rows::new();
+    save(&mut learner, true, &mut rows);
+    for years in [-50.0, -3.0, 2.0, 60.0] {
+        let later_s = now_s + years * 365.0 * 86_400.0;
+        let (mut again, restored) = restore(&rows, later_s);
+        assert_eq!(restored.taken_up, rows.len() - 2, "{years}");
+        assert_eq!(again.path_count(), 2);
+        again.forget_old(later_s);
+        assert_eq!(again.path_count(), if years < 0.0 { 2 } else { 0 });
+        let mut left = rows.clone();
+        save(&mut again, false, &mut left);
+        assert_eq!(restore(&left, later_s).0.path_count(), again.path_count());
+    }
 }

@@ -4,7 +4,7 @@
 //! a queue's counters.
 //!
 //! No crate is used for this. netlink-packet-route reads the options of some qdiscs into fields and writes
-//! only the fields that it knows, but tcpilot must put a qdisc back byte for byte. It has no HTB and no FIFO.
+//! only those, but tcpilot must put a qdisc back byte for byte. It has no HTB and no FIFO.
 //! Only framing remains, which is this file; see decision 13.
 
 pub mod device;
@@ -25,7 +25,7 @@ const ANSWER_BYTES: usize = 1 << 16;
 /// Room for the announcements between two reads: about ten thousand sockets.
 const ANNOUNCED_BYTES: usize = 1 << 23;
 
-/// The subsystem of the kernel that a socket talks to.
+/// The kernel subsystem at the other end of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subsystem {
     /// rtnetlink(7).
@@ -41,13 +41,13 @@ pub struct Question<'a> {
     pub kind: u16,
     /// `NLM_F_…`, without `NLM_F_REQUEST`. An answer has an end only with `NLM_F_DUMP` or `NLM_F_ACK`.
     pub flags: i32,
-    /// The structure that this type of message starts with.
+    /// The structure at the start of this type of message.
     pub fixed: &'a [u8],
     /// The attributes after it, [`Attributes::bytes`].
     pub attributes: &'a [u8],
 }
 
-/// A netlink socket of the network namespace in which it was opened.
+/// A netlink socket of one network namespace: the caller's at the time of opening.
 #[derive(Debug)]
 pub struct Socket {
     socket: OwnedFd,
@@ -88,7 +88,7 @@ impl Socket {
         Ok(opened)
     }
 
-    /// Calls `each` with the data after the header of each message that has been announced by now.
+    /// Calls `each` with the data after the header of each message announced by now.
     ///
     /// # Errors
     /// The kernel's; `ENOBUFS` if there were more announcements than the socket has room for.
@@ -113,7 +113,7 @@ impl Socket {
     /// Asks, and calls `each` with the data after the header of each message of the answer.
     ///
     /// # Errors
-    /// The kernel's refusal; [`io::ErrorKind::InvalidData`] for an answer that is cut short.
+    /// The kernel's refusal; [`io::ErrorKind::InvalidData`] for a truncated answer.
     pub fn ask(&self, question: &Question<'_>, mut each: impl FnMut(&[u8])) -> io::Result<()> {
         let sequence = self.sequence.get().wrapping_add(1);
         self.sequence.set(sequence);
@@ -146,7 +146,7 @@ fn encode(question: &Question<'_>, sequence: u32) -> Vec<u8> {
 
 /// Calls `each` with the messages of a datagram; says whether the answer ends with it.
 ///
-/// Skips messages with another sequence number: they answer an earlier question that ended with an error.
+/// Skips messages with another sequence number: they answer an earlier question, ended by an error.
 ///
 /// # Errors
 /// The kernel's refusal; [`io::ErrorKind::InvalidData`] for a message cut short.
@@ -162,7 +162,7 @@ pub fn messages(
             continue;
         }
         match i32::from(message.kind) {
-            // A dump that fails midway ends with the error, too.
+            // A dump ends with the error, too, if it fails midway.
             libc::NLMSG_DONE | libc::NLMSG_ERROR => {
                 let code = u32_at(message.body, 0).unwrap_or(0) as i32;
                 return match code {
@@ -216,7 +216,7 @@ impl Attributes {
         self
     }
 
-    /// Adds an attribute that is a text.
+    /// Adds a text attribute.
     #[must_use]
     pub fn text(self, kind: u16, value: &str) -> Self {
         self.add(kind, &[value.as_bytes(), b"\0"].concat())
@@ -246,7 +246,7 @@ pub fn attribute(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     attributes(bytes).find_map(|(kind, value)| (kind == wanted).then_some(value))
 }
 
-/// A value that is a text, which may end with a zero byte.
+/// A text value, with or without its final zero byte.
 #[must_use]
 pub fn text(value: &[u8]) -> String {
     let text = value.split(|byte| *byte == 0).next().unwrap_or_default();

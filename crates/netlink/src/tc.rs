@@ -2,7 +2,7 @@
 //! counters of queues. `fair` has the classes, queues and filters of `tcpilot watch --fair`.
 //!
 //! tc(8) would not do: its text cannot restore every qdisc exactly, but the messages can. It cannot give a
-//! filter a program that is not pinned. And each change would start a process.
+//! filter an unpinned program. And each change would start a process.
 
 use std::io;
 
@@ -45,9 +45,9 @@ pub struct Qdisc {
 /// The counters of a qdisc or class since it was made, and its queue now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Bytes that left it.
+    /// Bytes out of it.
     pub bytes: u64,
-    /// Packets that left it.
+    /// Packets out of it.
     pub packets: u32,
     /// Bytes waiting.
     pub backlog_bytes: u32,
@@ -64,9 +64,9 @@ pub struct Stats {
 pub struct ClassStats {
     /// Its number below the qdisc's handle.
     pub minor: u16,
-    /// Bytes that left it.
+    /// Bytes out of it.
     pub bytes: u64,
-    /// Packets that left it.
+    /// Packets out of it.
     pub packets: u64,
     /// Packets waiting.
     pub backlog_packets: u32,
@@ -106,7 +106,7 @@ impl TcMessage {
 /// One answer: its place, and its attributes.
 type Answer = (TcMessage, Vec<u8>);
 
-/// Traffic control of one device, in the namespace in which this was made.
+/// Traffic control of one device, in the network namespace of its making.
 #[derive(Debug)]
 pub struct Device {
     socket: Socket,

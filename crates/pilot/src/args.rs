@@ -21,10 +21,10 @@ pub struct RunArgs {
     /// Steer only sockets of this cgroup v2 directory [default: all, the root found in /proc/mounts]
     #[arg(long, value_name = "DIR")]
     pub cgroup: Option<PathBuf>,
-    /// State file, which keeps the knowledge over restarts
+    /// State file, for the knowledge kept over restarts
     #[arg(long, value_name = "FILE", default_value = DEFAULT_STATE)]
     pub state: PathBuf,
-    /// Control socket, for root and the group that `[socket]` of the configuration names
+    /// Control socket, for root and the group in `[socket]` of the configuration
     #[arg(long, value_name = "FILE", default_value = DEFAULT_SOCKET)]
     pub socket: PathBuf,
     /// Decide and record, but set nothing
@@ -67,10 +67,10 @@ pub struct AskArgs {
 /// Options of `tcpilot report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// Write one page with plots that needs no network; `-` is standard output
+    /// Write one self-contained page with plots; `-` is standard output
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub html: Option<PathBuf>,
-    /// Compare without pause from now on for this long (90m, 24h, 2d). Half of that time is held out. 0 ends
+    /// Compare without pause from now on for this long (90m, 24h, 2d). Half of the time is held out. 0 ends
     /// the trial
     #[arg(long, value_name = "TIME", value_parser = seconds, conflicts_with_all = ["json", "html"])]
     pub trial: Option<u64>,
@@ -91,10 +91,10 @@ pub struct MetricsArgs {
     pub socket: SocketArgs,
 }
 
-/// A list that is asked for.
+/// The options of a list.
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// What of it.
+    /// The selection.
     #[command(flatten)]
     pub list: SelectArgs,
     /// The question.
@@ -105,7 +105,7 @@ pub struct ListArgs {
 /// Options of `tcpilot top`.
 #[derive(Debug, Args)]
 pub struct TopArgs {
-    /// What of the list.
+    /// The selection.
     #[command(flatten)]
     pub list: SelectArgs,
     /// The socket.
@@ -146,7 +146,7 @@ pub struct ExplainArgs {
 /// Commands about the configuration.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Read a file, and report its mistakes and anything in it that can never take effect
+    /// Read a file, and report its mistakes and anything without effect
     Check {
         /// The file [default: /etc/tcpilot/tcpilot.toml if it exists]
         #[arg(value_name = "FILE")]

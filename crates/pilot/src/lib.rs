@@ -1,4 +1,5 @@
-//! The pilot: its daemon, the questions that the other commands ask it, its configuration and state.
+//! The pilot: its daemon, the questions of the other commands, its configuration and state.
+#![warn(clippy::print_stdout)] // it panics if the reader is gone: `tcpilot_show::output` does not
 
 pub mod args;
 pub mod client;

@@ -1,4 +1,4 @@
-//! The lists that commands print: asks the daemon for them, and selects the rows.
+//! The lists of the commands: asks the daemon for them, and selects the rows.
 
 use std::path::Path;
 
@@ -38,7 +38,7 @@ impl Listed for FlowView {
     type Part = NoPart;
 }
 
-/// The paths that the user selects; `processes`: with the processes and pods that have their connections.
+/// The user's selection of paths; `processes`: with the processes and pods of their connections.
 ///
 /// # Errors
 /// The daemon does not answer.
@@ -58,7 +58,7 @@ pub fn paths(
     Ok(paths)
 }
 
-/// The connections that the user selects; `processes`: with the processes and pods that have them.
+/// The user's selection of connections; `processes`: with their processes and pods.
 ///
 /// # Errors
 /// The daemon does not answer.

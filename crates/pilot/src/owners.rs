@@ -1,5 +1,5 @@
-//! Finds the processes and pods that have a connection. The command searches, not the daemon: the daemon may
-//! not look into other processes. The user who asks may look into their own, and root into all.
+//! Finds the processes and pods of a connection. The command searches, not the daemon: the daemon may not
+//! look into other processes. The user who asks may look into their own, and root into all.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -34,7 +34,7 @@ pub fn name_owners(flows: &mut [FlowView]) {
     }
 }
 
-/// Fills in the processes and pods that have the open connections of each path.
+/// Fills in the processes and pods of the open connections of each path.
 pub fn name_owners_of_paths(paths: &mut [PathView], flows: &[FlowView]) {
     let mut of_prefix: HashMap<Prefix, Vec<usize>> = HashMap::new();
     for (number, path) in paths.iter().enumerate() {
@@ -64,7 +64,7 @@ pub fn name_owners_of_paths(paths: &mut [PathView], flows: &[FlowView]) {
     }
 }
 
-/// Whether a connection is on a path. A path that all namespaces share has the connections of all of them.
+/// Whether a connection is on a path. A path shared by all namespaces has the connections of all namespaces.
 fn is_on(flow: &FlowView, path: &PathView) -> bool {
     let of_all = path.netns == "all";
     path.policy == flow.policy && (of_all || path.netns == flow.netns)
@@ -78,15 +78,15 @@ fn add(all: &mut Vec<String>, some: &[String]) {
     }
 }
 
-/// A process that has a socket open.
+/// A process with an open socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Holder {
     pid: u32,
     name: String,
 }
 
-/// The processes that have each socket, by the socket's inode number, from /proc/PID/fd, proc(5). Processes
-/// that this user may not look into are left out.
+/// The processes of each socket, by the socket's inode number, from /proc/PID/fd, proc(5). Processes hidden
+/// from this user are left out.
 fn holders(proc: &Path) -> HashMap<u64, Vec<Holder>> {
     let mut all: HashMap<u64, Vec<Holder>> = HashMap::new();
     for process in fs::read_dir(proc).into_iter().flatten().flatten() {
@@ -144,8 +144,8 @@ fn cgroups(root: &Path) -> HashMap<u64, String> {
     found
 }
 
-/// The id of the pod that a cgroup belongs to. Kubernetes names a pod's folder `pod<id>` with the driver
-/// cgroupfs. With the driver systemd it is `kubepods-…-pod<id>.slice`, with `_` instead of `-` in the id.
+/// The id of a cgroup's pod. Kubernetes names a pod's folder `pod<id>` with the driver cgroupfs. With the
+/// driver systemd it is `kubepods-…-pod<id>.slice`, with `_` instead of `-` in the id.
 fn pod_of(cgroup: &str) -> Option<String> {
     cgroup.split('/').find_map(|folder| {
         let name = folder.strip_suffix(".slice").unwrap_or(folder);

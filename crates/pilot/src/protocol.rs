@@ -40,7 +40,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// Whether it changes something; only root may ask for that.
+    /// Whether it changes something; only root may ask for changes.
     pub fn changes(&self) -> bool {
         match self {
             Request::Status
@@ -69,12 +69,11 @@ pub enum Reply {
     NotPermitted(String),
 }
 
-/// Longest question, in bytes. The longest is an import, which the command sends in parts, see
-/// [`IMPORT_PATHS`].
+/// Longest question, in bytes. The longest is an import. The command sends it in parts, see [`IMPORT_PATHS`].
 pub const REQUEST_BYTES_MAX: usize = 4 << 20;
 /// Paths in one question of an import. With the longest names allowed, each is less than 4 KiB.
 pub const IMPORT_PATHS: usize = 1000;
-/// Time to wait for an answer: longer than a daemon needs that is busy with other clients.
+/// Time to wait for an answer: longer than needed by a daemon busy with other clients.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why a question was not answered.
@@ -140,8 +139,8 @@ pub fn ask<T: DeserializeOwned>(socket: &Path, request: &Request) -> Result<T, A
     }
 }
 
-/// Lets `answer` write a [`Reply`] to the question on this line. A question that is not understood is
-/// answered with an error.
+/// Lets `answer` write a [`Reply`] to the question on this line. A malformed or unknown question is answered
+/// with an error.
 ///
 /// # Errors
 /// The answer cannot be written.
@@ -166,8 +165,8 @@ impl Reply {
         serde_json::to_writer(out, self).map_err(io::Error::from)
     }
 
-    /// Writes `{"ok":[…]}` item by item, so that a long list is never in memory as a whole. `items` calls
-    /// its argument for each item.
+    /// Writes `{"ok":[…]}` item by item, so a long list is never in memory as a whole. `items` calls its
+    /// argument for each item.
     ///
     /// # Errors
     /// The peer went away, or those of `items`: the list is not complete then.
@@ -203,7 +202,7 @@ mod tests {
         assert!(matches!(asked, Err(AskError::NotRunning(_))));
     }
 
-    /// Asks a daemon that does this with the connection, and returns the command's line.
+    /// Asks a daemon with this behaviour on the connection, and returns the command's line.
     fn line_if(daemon: impl FnOnce(UnixStream) + Send) -> String {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.sock");

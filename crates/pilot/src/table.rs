@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use tcpilot_abi::Why;
 use tcpilot_show::{
     figure::{self, Shown as _, Unit, View as _},
+    output::printable,
     select::Selection,
 };
 
@@ -40,7 +41,7 @@ fn path_name(path: &PathView) -> String {
     if path.policy != "default" {
         let _ = write!(name, " [{}]", path.policy);
     }
-    name
+    printable(&name)
 }
 
 /// The name of a path, with its class of handshakes: an address may have a path for each class.
@@ -51,7 +52,7 @@ pub(crate) fn class_name(path: &PathView) -> String {
     }
 }
 
-/// Columns that are shown only if somebody asks for them by `--columns`.
+/// Columns shown only on request, by `--columns`.
 const ASKED_FOR: [&str; 3] = ["Cost", "Greedy", "Learned from"];
 
 /// A table with a row per path and algorithm.
@@ -238,10 +239,10 @@ pub fn status(s: &Status) -> String {
         out,
         "memory   {:.1} MB resident · state {}",
         s.resident_bytes as f64 / 1e6,
-        s.state
+        printable(&s.state)
     );
     for line in s.algorithms_missing.iter().chain(&s.degraded) {
-        let _ = writeln!(out, "degraded {line}");
+        let _ = writeln!(out, "degraded {}", printable(line));
     }
     out
 }
@@ -263,7 +264,8 @@ fn write_daemon(out: &mut String, s: &Status) {
         s.pid,
         duration(s.uptime_s)
     );
-    let _ = writeln!(out, "kernel   {} · cgroup {}", s.kernel, s.cgroup);
+    let cgroup = printable(&s.cgroup);
+    let _ = writeln!(out, "kernel   {} · cgroup {cgroup}", s.kernel);
     let _ = writeln!(
         out,
         "learner  {} over {}{}",
@@ -280,7 +282,7 @@ fn write_daemon(out: &mut String, s: &Status) {
     }
 }
 
-/// Connections, and the fate of those that ended, were rescued or moved.
+/// Counts of connections: all, ended, rescued and moved ones.
 fn write_connections(out: &mut String, s: &Status) {
     let seen: Vec<String> = s
         .connections
@@ -312,7 +314,7 @@ fn write_connections(out: &mut String, s: &Status) {
     }
 }
 
-/// The report that `run --live` prints when it ends.
+/// The report of `run --live` at its end.
 pub fn report(s: &Status, paths: &[PathView]) -> String {
     let (mut steered, mut alone) = (0, 0);
     for why in Why::ALL {
@@ -359,7 +361,7 @@ fn best_of(paths: &[PathView]) -> String {
             out,
             "  {}: {} serves it best ({gain}{} of {}, max rate {}, min RTT {})",
             class_name(path),
-            best.name,
+            printable(&best.name),
             best.chosen,
             number(path.connections, "connection"),
             best.max_delivery_rate.shown(Unit::BytesPerSecond),
@@ -369,8 +371,8 @@ fn best_of(paths: &[PathView]) -> String {
     out
 }
 
-/// The algorithm that is surely better than the default, if there is one. Without any estimate it is the one of
-/// least cost.
+/// The best algorithm that is surely better than the default, if there is one. Without any estimate: the
+/// algorithm of least cost.
 fn best(path: &PathView) -> Option<&AlgorithmView> {
     let all = || path.algorithms.iter();
     if all().all(|a| a.effect.is_none()) {

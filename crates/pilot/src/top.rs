@@ -1,4 +1,4 @@
-//! The live view that is asked for: `tcpilot top`.
+//! `tcpilot top`: the live view.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::{
     table,
 };
 
-/// Interval at which the rows are renewed.
+/// Refresh interval of the rows.
 const EVERY: Duration = Duration::from_secs(1);
 /// The interval is at least this many times as long as an answer takes: the daemon has others to serve.
 const REST: u32 = 10;
@@ -27,7 +27,7 @@ const REST: u32 = 10;
 /// No daemon answers, a column is unknown, or there is no terminal.
 pub fn top(args: &TopArgs) -> Result<(), Failure> {
     let mut browser = Browser::new(args.list.query(), args.list.processes)?;
-    let mut view = ask(args, &browser)?; // before the screen changes, so that an error stays readable
+    let mut view = ask(args, &browser)?; // before the screen changes, to keep an error readable
     let Some(mut screen) = Screen::if_any()? else {
         return Err(Failure::new(
             Kind::Usage,

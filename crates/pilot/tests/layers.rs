@@ -28,8 +28,8 @@ fn code(text: &str) -> String {
     lines.filter(|line| !line.starts_with("//")).collect()
 }
 
-/// The paths that a tree of `use` stands for: `a::{b, c::d}` for `a::b` and `a::c::d`. Ends at its `;`, or
-/// where its braces end.
+/// The paths of a tree of `use`: `a::{b, c::d}` for `a::b` and `a::c::d`. Ends at its `;`, or where its
+/// braces end.
 fn paths(tree: &str) -> Vec<String> {
     let is_part = |c: &char| c.is_alphanumeric() || *c == '_' || *c == ':';
     let stem: String = tree.chars().take_while(is_part).collect();
@@ -54,7 +54,7 @@ fn paths(tree: &str) -> Vec<String> {
     all
 }
 
-/// The module at the top of the crate that a path belongs to.
+/// The top-level module of a path.
 fn room(path: &str) -> String {
     path.split("::").next().unwrap_or_default().to_owned()
 }
@@ -71,7 +71,7 @@ fn imports() -> Imports {
             continue;
         }
         let code = code(&fs::read_to_string(&file).unwrap());
-        // Modules at the top name each other in full, so that this test sees it.
+        // Top-level modules name each other in full, so this test can see it.
         let is_top =
             !name.contains("::") || name.ends_with("::mod") && name.matches("::").count() == 1;
         let climbs = is_top && code.contains("super::");
@@ -101,8 +101,8 @@ fn circle(imports: &Imports, from: &str, way: &mut Vec<String>) -> bool {
     false
 }
 
-/// The files of the learner's folder in the daemon, each with the others that it imports. A folder in there
-/// counts as one file.
+/// The files of the learner's folder in the daemon, each with its imports. A folder in there counts as one
+/// file.
 fn learning_imports() -> Imports {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/daemon/learning");
     let mut files = Vec::new();

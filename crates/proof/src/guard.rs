@@ -1,12 +1,12 @@
 //! Stops steering when it does harm, and tries again later.
 //!
-//! Harm counts as shown when the whole interval lies beyond the bound: then steering a group, or the host, is
-//! worse than the kernel's default by more than the bound, whenever one looks. The earlier measurements do
-//! not speak about the next try, so its sums restart.
+//! Harm counts as shown when the whole interval lies beyond the bound: steering a group, or the host, is then
+//! worse than the kernel's default by more than the bound, at any look. Earlier measurements do not predict
+//! the next try, so its sums restart.
 //!
-//! An algorithm that helped for months may turn harmful, and months of gain would hide it for as long again. So
-//! in addition to all pairs of a try the guard looks at the latest ones alone: its sums restart after each [`RECENT`] pairs.
-//! It also looks at the sums before, so that it always knows between one and two times as many.
+//! An algorithm may help for months and then turn harmful; months of gain would hide the harm for as long
+//! again. So the guard also looks at the latest pairs alone. Their sums restart after each [`RECENT`] pairs.
+//! It keeps the sums before the restart too, so it always knows between one and two times as many.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,9 +15,9 @@ use crate::{pairs::Pair, pairs::Pairs, sequence::Sequence, verdict::Aim};
 /// When a guard stops, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// The least harm that stops, in the unit of the pairs: 0.02 is 2 %.
+    /// Least harm to stop for, in the unit of the pairs: 0.02 is 2 %.
     pub harm: f64,
-    /// Which way the outcome should go.
+    /// Whether a higher or a lower outcome is better.
     pub aim: Aim,
     /// Seconds of the first stop; each further one is twice as long.
     pub pause_s: u64,
@@ -57,7 +57,7 @@ pub enum Step {
     Goes,
     /// Steering must stop.
     Stops {
-        /// The least harm that the interval allows.
+        /// Least harm within the interval.
         harm: f64,
         /// Until then.
         until_s: u64,
@@ -77,7 +77,7 @@ impl Guard {
         (!self.allows(now_s)).then_some(self.until_s)
     }
 
-    /// Takes in a pair. While steering is stopped there are none, and one that comes late is left out.
+    /// Takes in a pair. While steering is stopped there are no pairs, and late ones are ignored.
     pub fn add(&mut self, pair: Pair, now_s: u64, limits: &Limits, sequence: &Sequence) -> Step {
         if !self.allows(now_s) {
             return Step::Goes;
@@ -109,7 +109,7 @@ impl Guard {
         Step::Goes
     }
 
-    /// After a restart: no stop ends later than a longest one that begins now, whatever the clock was before.
+    /// After a restart: no stop ends later than the longest one beginning now, whatever the clock was before.
     pub fn resume(&mut self, now_s: u64, limits: &Limits) {
         self.until_s = self.until_s.min(now_s.saturating_add(limits.pause_max_s));
     }
@@ -134,7 +134,7 @@ impl Guard {
 /// A try was calm after as many pairs as would show twice the bound at this deviation.
 const CALM_SD: f64 = 0.1;
 
-/// Pairs after which the sums of the latest restart. Fewer would find a change sooner, and each beginning is another
+/// Pairs after which the recent sums restart. Fewer would find a change sooner, but each restart is another
 /// chance to be wrong.
 pub const RECENT: u64 = 100;
 

@@ -5,11 +5,11 @@
 //! *Unbiased Experiments in Congested Networks*, IMC 2021, doi 10.1145/3487552.3487851). So the unit of a trial
 //! is a whole group of paths for a while, or a whole prefix for a week:
 //!
-//! - [`schedule`] says which group is held out when;
-//! - [`pairs`] sums the differences of pairs of blocks, so that sums of many hosts can be added;
+//! - [`schedule`] decides which group is held out when;
+//! - [`pairs`] sums the differences of pairs of blocks; sums of many hosts can be added;
 //! - [`trial`] fills blocks with connections, and [`outcome`] keeps the figures of each;
-//! - [`sequence`] gives an interval that holds however often somebody looks at it;
-//! - [`verdict`] says in a word what the interval means, and how much is missing;
+//! - [`sequence`] gives an interval valid at every look;
+//! - [`verdict`] states the meaning of the interval in one word, and how much data is missing;
 //! - [`history`] keeps how the interval narrowed over time;
 //! - [`guard`] stops steering when it does harm, and tries again later.
 //!

@@ -1,4 +1,4 @@
-//! The outcome of one connection, and the figures that a trial keeps of many.
+//! The outcome of one connection, and a trial's figures over many.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,25 +26,25 @@ pub struct Outcome {
     pub retransmitted: f64,
     /// ln of its smoothed round trip over its least.
     pub inflation_nats: f64,
-    /// The `goodput_nats` that its size lets expect, for any algorithm: see [`expected`].
+    /// The `goodput_nats` expected of its size, for any algorithm: see [`expected`].
     pub expected_nats: f64,
 }
 
-/// The class of a size; `None` for one that is too small to count.
+/// The class of a size; `None` if it is too small to count.
 #[must_use]
 pub fn class(bytes: u64) -> Option<usize> {
     SIZES.iter().rposition(|least| bytes >= *least)
 }
 
-/// Bytes that a path of 20 Mbit/s carries in the 100 ms that a handshake and slow start may take.
+/// Bytes of a 20 Mbit/s path in 100 ms, the time of a handshake and slow start.
 const START_BYTES: f64 = 262_144.0;
 
-/// The ln goodput that a size lets expect, but for a level that all connections share: of the time T₀ + B/R for B
-/// bytes a part is the beginning's, so goodput is R·B/(B + T₀R), and its logarithm ln R − ln(1 + T₀R/B). How much
-/// of that is so on this host is fitted to the pairs ([`Pairs::moments`]).
+/// The ln goodput expected of a size, up to a level common to all connections. A start takes T₀, and B bytes
+/// at the rate R take B/R, so goodput is R·B/(B + T₀R), and its logarithm ln R − ln(1 + T₀R/B). The pairs
+/// determine how strongly this host follows it ([`Pairs::moments`]).
 ///
-/// It is the same function for all blocks. One that is learned meanwhile would make blocks differ by
-/// the knowledge that has been learned between them.
+/// All blocks use the same function. A function learned meanwhile would make blocks differ by the knowledge
+/// gained between them.
 #[must_use]
 pub fn expected(bytes: u64) -> f64 {
     -(START_BYTES / bytes.max(1) as f64).ln_1p()
@@ -54,11 +54,11 @@ pub fn expected(bytes: u64) -> f64 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sums {
-    /// Connections that counted.
+    /// Counted connections.
     pub count: u64,
     /// ln of bytes a second.
     goodput: f64,
-    /// The value of that which sizes let expect.
+    /// Sum of the expectations by size.
     expected: f64,
     retransmitted: f64,
     inflation: f64,
@@ -67,7 +67,7 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Adds a connection, and says whether it counts: one that is too small or not finite is left out.
+    /// Adds a connection. Returns whether it counts: too small or non-finite ones do not.
     pub fn add(&mut self, seen: &Outcome) -> bool {
         let numbers = [
             seen.goodput_nats,
@@ -122,7 +122,7 @@ impl Sums {
 }
 
 impl Means {
-    /// The mean of blocks of several groups, each of which counts alike; `None` without one.
+    /// The mean of blocks of several groups, each with equal weight; `None` without one.
     #[must_use]
     pub fn of_all(all: &[Means]) -> Option<Means> {
         let mean = |of: fn(&Means) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
@@ -172,7 +172,7 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// Adds a pair of blocks. A class of sizes counts only if both have a mean of it. Returns the pair of
+    /// Adds a pair of blocks. A class of sizes counts only if both blocks have its mean. Returns the pair of
     /// goodputs.
     pub fn add(&mut self, treated: &Means, control: &Means) -> Pair {
         let plain = |of: fn(&Means) -> f64| Pair {
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn effect_of_size_is_no_effect() {
-        // The treated blocks happened to have connections of which more was to be expected.
+        // The treated blocks happened to have connections with a higher expected goodput.
         let mut effects = Effects::default();
         for i in 0..40 {
             let luck = if i % 2 == 0 { 0.4 } else { -0.4 };

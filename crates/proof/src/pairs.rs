@@ -1,4 +1,4 @@
-//! Differences of pairs of blocks: sums that can be added, also those of several hosts.
+//! Differences of pairs of blocks: sums of one host or of several can be added.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,9 +9,9 @@ use crate::sequence::{Interval, Sequence};
 pub struct Pair {
     /// Mean of the outcome while steered less the mean while not, in nats or as a share.
     pub difference: f64,
-    /// The same difference of something that steering cannot have changed: the goodput that the same connections' sizes let
-    /// expect, or the group's own past. It has mean 0 because a coin decides which block comes first. Without
-    /// one: 0.
+    /// The same difference of something beyond the reach of steering: the goodput expected of the sizes of
+    /// the same connections, or the group's own past. It has mean 0 because a coin decides which block comes
+    /// first. 0 without a covariate.
     pub covariate: f64,
 }
 
@@ -29,7 +29,7 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// Adds a pair; one that is not finite is left out.
+    /// Adds a pair; non-finite ones are ignored.
     pub fn add(&mut self, pair: Pair) {
         let Pair {
             difference: d,
@@ -62,11 +62,12 @@ impl Pairs {
         self.sum
     }
 
-    /// Mean and standard deviation of the difference, less the part that the covariate explains; `None` below two pairs.
+    /// Mean and standard deviation of the difference, less the part explained by the covariate; `None` below
+    /// two pairs.
     ///
-    /// That is the adjustment of Deng, Xu, Kohavi and Walker, *Improving the Sensitivity of Online Controlled
-    /// Experiments by Utilizing Pre-Experiment Data* (WSDM 2013): d − θx with θ = Σdx / Σx². x has mean 0 by the
-    /// coin, so the mean of d stays as it is, and its variance shrinks by the share that x explains.
+    /// The adjustment follows Deng, Xu, Kohavi and Walker, *Improving the Sensitivity of Online Controlled
+    /// Experiments by Utilizing Pre-Experiment Data* (WSDM 2013): d − θx with θ = Σdx / Σx². x has mean 0 by
+    /// the coin, so the mean of d stays as it is, and its variance shrinks by the share explained by x.
     #[must_use]
     pub fn moments(&self) -> Option<(f64, f64)> {
         if self.count < 2 {
@@ -87,7 +88,8 @@ impl Pairs {
     }
 
     /// θ. A covariate whose mean is shown not to be 0 differs by the treatment, not by luck: to take it off
-    /// would take off a part of the effect. Below [`Sequence::LEAST`] pairs nobody can say, and none is used.
+    /// would take off a part of the effect. Below [`Sequence::LEAST`] pairs this is unknown, and none is
+    /// used.
     fn slope(&self) -> f64 {
         if self.count < Sequence::LEAST || self.covariate_square <= 0.0 {
             return 0.0;
@@ -144,7 +146,7 @@ mod tests {
         assert!(few.moments().unwrap().1 > 0.9);
     }
 
-    /// Such as the round trip of the handshake, with the queue that all connections of a block make in it.
+    /// Such as the round trip of the handshake, with the queue made by all connections of a block.
     #[test]
     fn covariate_changed_by_steering_is_not_used() {
         let swing = |i: u32| if i % 2 == 0 { 0.1 } else { -0.1 };

@@ -1,14 +1,14 @@
-//! Which group of paths is steered when.
+//! Decides which group of paths is steered when.
 //!
-//! Two designs. *By prefix*: a share of all prefixes is held out for a week, then others. It needs many prefixes,
-//! and no queue that they share. *By time*: an hour is two blocks of half an hour, one steered and one not, and a
-//! coin decides which comes first. Both follow from a keyed hash of group and time, so nothing is stored, a
-//! restart changes nothing, and no peer can choose to be held out.
+//! Two designs. *By prefix*: a share of all prefixes is held out for a week, then others. It needs many
+//! prefixes without a common queue. *By time*: an hour is two blocks of half an hour, one steered and one
+//! not, and a coin decides which comes first. Both follow from a keyed hash of group and time, so nothing is
+//! stored, a restart changes nothing, and no peer can choose to be held out.
 
 use serde::{Deserialize, Serialize};
 use tcpilot_random::first;
 
-/// The group of a connection that starts now.
+/// The group of a connection starting now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arm {
@@ -18,21 +18,21 @@ pub enum Arm {
     Treated,
     /// Held out: no choice, no rescue, no tuning.
     Control,
-    /// Treated or held out as the block says, but so near its beginning or end that it shares queues with
-    /// connections of the block before or after: it is not counted.
+    /// Treated or held out by its block, but too near the block's beginning or end to count: it shares queues
+    /// with connections of the block before or after.
     Settling,
 }
 
 /// How groups are divided.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Schedule {
-    /// Length of a block in seconds; a pair is two of them.
+    /// Length of a block in seconds; a pair is two blocks.
     pub block_s: u64,
-    /// Seconds at the beginning of a block, and at its end, that do not count. Who opens at the end mostly ends
-    /// among connections of the next block: with an algorithm that takes from its neighbours both ends of a
+    /// Uncounted seconds at the beginning and end of a block. A connection opened at the end mostly ends
+    /// among connections of the next block. With an algorithm that takes from its neighbours, both ends of a
     /// block look like a gain.
     pub settle_s: u64,
-    /// Share of hours that are a pair, 0 to 1. Half of such an hour is not steered.
+    /// Share of hours with a pair, 0 to 1. Half of such an hour is not steered.
     pub paired: f64,
     /// Share of prefixes held out for a period, 0 to 1.
     pub held_out: f64,
@@ -46,7 +46,7 @@ const WEEK_S: u64 = 7 * 24 * 3600;
 /// A week may begin at any time; this one begins on a Monday (1970-01-05) at 0 h UTC.
 const MONDAY_S: u64 = 4 * 24 * 3600;
 
-/// Uses of the hash that must not follow from each other.
+/// Uses of the hash with independent results.
 #[derive(Clone, Copy)]
 enum Use {
     Paired = 1,
@@ -56,8 +56,8 @@ enum Use {
 }
 
 impl Schedule {
-    /// A trial by time of `paired` hours in one, with blocks of half an hour of which two minutes at each end do not
-    /// count.
+    /// A trial by time: `paired` hours in one have a pair. Its blocks are half an hour long, with two
+    /// uncounted minutes at each end.
     #[must_use]
     pub fn by_time(paired: f64, secret: [u64; 2]) -> Schedule {
         Schedule {
@@ -114,7 +114,7 @@ impl Schedule {
         self.held_out > 0.0
     }
 
-    /// The pair, or the period, that a time is in; blocks that are compared have the same number.
+    /// The number of the pair or period at a time; compared blocks have the same number.
     #[must_use]
     pub fn number(&self, at_s: u64) -> u64 {
         if self.is_by_prefix() {
@@ -124,8 +124,8 @@ impl Schedule {
         }
     }
 
-    /// Numbers below this one are over, and so is a block's length after them: most connections that began
-    /// in them have ended, and those that have not are left out.
+    /// Numbers below this one are over, and so is a block's length after them: most of their connections have
+    /// ended, and the others are ignored.
     #[must_use]
     pub fn over(&self, now_s: u64) -> u64 {
         self.number(now_s.saturating_sub(self.block_s))
@@ -147,7 +147,7 @@ impl Schedule {
         next.min().unwrap_or(length_s) - age_s
     }
 
-    /// The order in which groups are dealt out to be compared with each other, unlike in each period.
+    /// The order in which groups are dealt out for comparison; each period has a new one.
     #[must_use]
     pub fn lot(&self, group: u64, number: u64) -> f64 {
         self.chance(Use::Lot, group, number)

@@ -1,9 +1,9 @@
-//! An interval for a mean that covers it at all times at once.
+//! An interval that covers a mean at all times at once.
 //!
-//! An ordinary interval of 95 % covers the mean with that probability at one look, chosen before. An operator who
-//! looks after each pair and stops when zero is outside is misled far more often than in 5 % of trials. A
-//! confidence sequence covers the mean at all looks together with the probability asked for, at the price of a
-//! wider interval. This is the asymptotic one of Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas,
+//! An ordinary 95 % interval covers the mean with this probability at a single look, chosen before. An
+//! operator who looks after each pair and stops when zero is outside is misled far more often than in 5 % of
+//! trials. A confidence sequence covers the mean at all looks together with the probability asked for, at the
+//! price of a wider interval. This is the asymptotic one of Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas,
 //! *Time-uniform central limit theory and asymptotic confidence sequences* (Annals of Statistics 52(6), 2024,
 //! arXiv:2103.06476), theorem 2.2:
 //!
@@ -11,11 +11,11 @@
 //! mean ± sd·√( 2(nρ²+1)/(n²ρ²) · ln(√(nρ²+1)/α) ),   ρ² = (−2 ln α + ln(−2 ln α + 1)) / n*
 //! ```
 //!
-//! n* is the number of samples at which it is to be narrowest, relative to an ordinary interval.
+//! n* is the number of samples with the narrowest interval, relative to an ordinary interval.
 
 use serde::{Deserialize, Serialize};
 
-/// A range that holds the true value.
+/// A range with the true value inside.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// The best guess.
@@ -27,7 +27,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The same after a change of unit that keeps the order, such as from nats to per cent.
+    /// The interval after a monotonic change of unit, such as from nats to per cent.
     #[must_use]
     pub fn map(self, f: impl Fn(f64) -> f64) -> Interval {
         Interval {
@@ -38,7 +38,7 @@ impl Interval {
     }
 }
 
-/// The rule by which intervals are made.
+/// The parameters of the intervals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sequence {
     alpha: f64,

@@ -15,10 +15,10 @@ use crate::{
 /// The counts of a trial, and its guards.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Terms {
-    /// Connections that each block of a pair needs: the mean of fewer is mostly noise.
+    /// Connections needed in each block of a pair: the mean of fewer is mostly noise.
     pub least: u64,
-    /// Groups that effects are kept for; of more the one that was seen longest ago goes. What it showed stays in
-    /// the sums of the host.
+    /// Maximum number of groups with effects; the least recently seen are evicted. Their results stay in the
+    /// sums of the host.
     pub groups_max: usize,
     /// When steering stops; `None`: never.
     pub limits: Option<Limits>,
@@ -37,7 +37,7 @@ impl Default for Terms {
     }
 }
 
-/// The blocks of a group that are compared with each other, or with other groups'.
+/// The blocks of a group, compared with each other, or with other groups'.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct Blocks {
@@ -50,7 +50,7 @@ struct Blocks {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Group {
-    /// Blocks that are not over, the oldest first.
+    /// Unfinished blocks, the oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     open: Vec<Blocks>,
     /// Its effects.
@@ -88,19 +88,19 @@ impl Group {
         &mut self.open[at]
     }
 
-    /// The correction that its former periods let expect; `None` without one.
+    /// The correction expected from its former periods; `None` without one.
     fn expected(&self) -> Option<f64> {
         let (count, sum) = self.past;
         (count > 0).then(|| sum / f64::from(count))
     }
 }
 
-/// The group or host that a guard has stopped.
+/// A group or host stopped by a guard.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Alarm {
     /// The group; `None`: the whole host.
     pub group: Option<u64>,
-    /// The least harm that the interval allows.
+    /// Least harm within the interval.
     pub harm: f64,
     /// Until then.
     pub until_s: u64,
@@ -115,7 +115,7 @@ pub struct Trial {
     changed: HashSet<u64>,
 }
 
-/// The sums of all groups together, also of those that are forgotten.
+/// The sums of all groups together, including evicted ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Host {
@@ -128,8 +128,7 @@ pub struct Host {
 }
 
 impl Trial {
-    /// One that goes on from a saved state. Blocks that are newer than now are those of a clock that was
-    /// wrong.
+    /// Continues from a saved state. Blocks newer than now come from a clock that was wrong.
     #[must_use]
     pub fn restore(host: Host, groups: HashMap<u64, Group>, now: u64) -> Trial {
         let mut trial = Trial {
@@ -144,7 +143,7 @@ impl Trial {
         trial
     }
 
-    /// Takes in a connection that *started* at this time, whenever it ended; whether it counts.
+    /// Takes in a connection that *started* at this time, whenever it ended. Returns whether it counts.
     pub fn take(
         &mut self,
         group: u64,
@@ -160,7 +159,7 @@ impl Trial {
         };
         let number = schedule.number(started_s);
         if number < self.host.over {
-            return false; // it outlived the blocks that it belongs to, which have been counted
+            return false; // it outlived its blocks: they have been counted
         }
         self.make_room(group, terms);
         self.changed.insert(group);
@@ -173,7 +172,7 @@ impl Trial {
         side.add(seen)
     }
 
-    /// Counts all blocks that are over at this time, and returns the groups that the guards have stopped by them.
+    /// Counts all blocks over at this time. Returns the groups stopped by the guards because of these blocks.
     pub fn close_until(&mut self, now_s: u64, schedule: &Schedule, terms: &Terms) -> Vec<Alarm> {
         let over = schedule.over(now_s);
         if over <= self.host.over {
@@ -206,9 +205,9 @@ impl Trial {
         alarms.collect()
     }
 
-    /// Compares each prefix that was held out in a period with some of those that were not: the others are
-    /// dealt out, so that no two pairs have one in common. Prefixes differ by far more than steering changes,
-    /// so each one's former periods are part of its expectation.
+    /// Compares each prefix held out in a period with some of the steered ones. The steered ones are dealt
+    /// out, so no two pairs share one. Prefixes differ by far more than the effect of steering, so each one's
+    /// former periods are part of its expectation.
     fn close_period(
         &mut self,
         period: &[(u64, Blocks)],
@@ -264,8 +263,8 @@ impl Trial {
         .collect()
     }
 
-    /// Adds a pair, and asks the guards. By prefix a group is compared with others: that says nothing of the
-    /// group alone.
+    /// Adds a pair, and asks the guards. By prefix a group is compared with others, so a pair shows nothing
+    /// about the group alone.
     fn count(
         &mut self,
         group: Option<u64>,
@@ -309,7 +308,7 @@ impl Trial {
         self.groups.iter().map(|(id, group)| (*id, group))
     }
 
-    /// The groups that have changed since this was asked for last, or all; `None`: it is forgotten.
+    /// The groups changed since the last call, or all; `None`: the group was evicted.
     pub fn unsaved(&mut self, all: bool) -> Vec<(u64, Option<&Group>)> {
         let changed = std::mem::take(&mut self.changed);
         let wanted: Vec<u64> = match all {
@@ -322,7 +321,7 @@ impl Trial {
             .collect()
     }
 
-    /// Leaves the blocks that are open uncounted: from now on others are compared.
+    /// Leaves open blocks uncounted: from now on other blocks are compared.
     pub fn break_off(&mut self) {
         for (id, group) in &mut self.groups {
             if !group.open.is_empty() {

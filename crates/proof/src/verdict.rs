@@ -7,7 +7,7 @@ use crate::{
     sequence::{Interval, Sequence},
 };
 
-/// Which way an outcome should go.
+/// Whether a higher or a lower outcome is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Aim {
@@ -25,7 +25,7 @@ pub enum Verdict {
     Better,
     /// It lies on the bad side.
     Worse,
-    /// It holds zero, and is narrow enough that an effect worth having would have shown.
+    /// The interval holds zero, and is narrow enough to show an effect worth having.
     NotShown,
     /// It holds zero, or there is none yet, and an effect worth having may still hide in it.
     Insufficient {
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
     use crate::pairs::Pair;
 
-    /// Differences that alternate around a mean.
+    /// Differences alternating around a mean.
     fn pairs(count: u64, mean: f64, swing: f64) -> Pairs {
         let mut pairs = Pairs::default();
         for i in 0..count {
@@ -111,7 +111,7 @@ mod tests {
         else {
             panic!("100 pairs cannot show 5 %");
         };
-        // The number that facts and simulation have for 5 % at this deviation: some 500.
+        // Measurements and simulation need some 500 pairs for 5 % at this deviation.
         assert!((200..700).contains(&pairs_missing), "{pairs_missing}");
         assert!(matches!(
             verdict(&Pairs::default(), Aim::Up),

@@ -4,11 +4,11 @@
 use tcpilot_proof::{Pair, Pairs, Sequence};
 use tcpilot_random::Random;
 
-/// What one trial came to.
+/// The result of one trial.
 struct Trial {
     /// At some look the interval did not hold the truth.
     missed: bool,
-    /// The first look at which zero was outside.
+    /// The first look with zero outside.
     shown_at: Option<u64>,
 }
 
@@ -56,7 +56,8 @@ fn false_positives_stay_below_five_per_cent() {
 
 #[test]
 fn intervals_cover_truth_at_every_look() {
-    // Effect, pairs at which half of the trials have shown it (0.02: 3450, 0.05: 539, 0.1: 145; of 0.3 our own run).
+    // Effect, and pairs after which half of the trials have shown it (0.02: 3450, 0.05: 539, 0.1: 145; the
+    // value for 0.3 is from our own run).
     for (effect, pairs, about) in [
         (0.02, 8000, 3450.0),
         (0.05, 3000, 539.0),

@@ -1,4 +1,5 @@
-//! The guard on many simulated hosts: how often it stops what does no harm, and how soon what turns harmful.
+//! The guard on many simulated hosts: how often it stops harmless steering, and how soon it notices that
+//! steering has turned harmful.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use tcpilot_proof::{
@@ -7,7 +8,7 @@ use tcpilot_proof::{
 };
 use tcpilot_random::Random;
 
-/// The pair at which it stops, of so many. Blocks have a standard deviation of 0.3.
+/// The pair after which it stops, out of so many. Blocks have a standard deviation of 0.3.
 fn stops_at(guard: &mut Guard, random: &mut Random, effect: f64, pairs: u64) -> Option<u64> {
     (1..=pairs).find(|at| {
         let pair = Pair {

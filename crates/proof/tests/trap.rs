@@ -1,5 +1,6 @@
-//! The trap of Spang et al. (IMC 2021): two algorithms that are equal when all use them, one of which takes from
-//! the other. An experiment that draws per connection shows a gain; a trial that holds out blocks does not.
+//! The trap of Spang et al. (IMC 2021): two algorithms are equal when all connections use the same one, but
+//! one takes from the other. An experiment with a draw per connection shows a gain; a trial with held-out
+//! blocks does not.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use tcpilot_proof::{
@@ -13,11 +14,11 @@ const GROUPS: u64 = 20;
 const HOURS: u64 = 60;
 const START: u64 = 1_795_003_200;
 
-/// How one bottleneck serves its connections: rates in proportion to weights, times what losses leave.
+/// How one bottleneck serves its connections: rates in proportion to weights, times the share left by losses.
 struct World {
-    /// Share of the bottleneck that a steered connection takes, against 1.
+    /// A steered connection's weight at the bottleneck, against 1 of the others.
     weight: f64,
-    /// ln of what steering gains in addition, such as by not slowing down at each loss.
+    /// ln of the additional gain of steering, such as by not slowing down at each loss.
     gain: f64,
 }
 

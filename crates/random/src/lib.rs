@@ -1,6 +1,6 @@
-//! SplitMix64 (Steele, Lea and Flood, *Fast Splittable Pseudorandom Number Generators*, OOPSLA 2014): its finaliser as
-//! a hash, and its stream as random numbers that are the same in each run. Nothing secret may depend on the stream:
-//! one output gives all others.
+//! SplitMix64 (Steele, Lea and Flood, *Fast Splittable Pseudorandom Number Generators*, OOPSLA 2014): its
+//! finaliser as a hash, and its stream as random numbers, equal in each run. Nothing secret may depend on the
+//! stream: one output gives all others.
 
 /// The increment of the stream: 2^64 over the golden ratio, odd.
 pub const STEP: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -1,18 +1,18 @@
-//! Options of the commands that print lists: one vocabulary for all of them.
+//! Options of the list commands: one vocabulary for all of them.
 
 use clap::Args;
 
 use crate::select::ListQuery;
 
-/// What of a list is shown, and how.
+/// The selection, order and columns of a list.
 #[derive(Debug, Args)]
 pub struct QueryArgs {
-    /// Show only rows that match; if you give several filters, all of them
+    /// Show only matching rows; if you give several filters, all must match
     ///
-    /// A filter is KEY=VALUE, KEY!=VALUE, KEY<VALUE, KEY<=VALUE, KEY>VALUE, KEY>=VALUE, or KEY~TEXT for a text
-    /// within the value. The keys are listed below. A number may have a unit: 20ms, 10Mbit, 1%, 5min. An address
-    /// is equal to a prefix that has it, a list to each of its entries, and `-` means that there is no value. A
-    /// TEXT alone may stand in any of the usual columns. Quote `<` and `>` in a shell.
+    /// A filter is KEY=VALUE, KEY!=VALUE, KEY<VALUE, KEY<=VALUE, KEY>VALUE, KEY>=VALUE, or KEY~TEXT for a
+    /// text within the value. The keys are listed below. A number may have a unit: 20ms, 10Mbit, 1%, 5min. An
+    /// address equals a prefix that contains it, a list equals each of its entries, and `-` stands for a
+    /// missing value. A TEXT alone may stand in any of the usual columns. Quote `<` and `>` in a shell.
     #[arg(long, value_name = "FILTER")]
     pub filter: Vec<String>,
     /// Sort by these columns, least first; `-KEY` puts the greatest first. A path stands where its first
@@ -32,13 +32,13 @@ pub struct QueryArgs {
     pub columns: Vec<String>,
 }
 
-/// What of a list of paths or connections is shown, and how.
+/// The selection, order and columns of a list of paths or connections.
 #[derive(Debug, Args)]
 pub struct SelectArgs {
     /// Rows and columns.
     #[command(flatten)]
     pub rows: QueryArgs,
-    /// Also show which processes and pods have the connections
+    /// Also show the processes and pods of the connections
     #[arg(long)]
     pub processes: bool,
 }

@@ -1,12 +1,12 @@
-//! The keys of a live list, and the parts of its screen: a head, rows that scroll, and a line of help.
-//! Pure: it knows neither the terminal nor the source of the rows.
+//! The keys of a live list, and the parts of its screen: a head, scrolling rows, and a line of help. Pure: it
+//! knows neither the terminal nor the source of the rows.
 
 use super::{
     select::{ListQuery, Listed, Selection},
     wrap::wrapped,
 };
 
-/// The keys that a list has a use for.
+/// The keys of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Press {
     /// A letter or a sign.
@@ -33,7 +33,7 @@ pub enum Press {
     Quit,
 }
 
-/// The room that a screen has for lines.
+/// The size of a screen, in lines and columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// Signs in a line.
@@ -42,7 +42,7 @@ pub struct Size {
     pub rows: usize,
 }
 
-/// The step that follows a key.
+/// The step after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyEffect {
     /// Draw.
@@ -53,7 +53,7 @@ pub enum KeyEffect {
     Quit,
 }
 
-/// The part of the query that is being typed.
+/// The part of the query being typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Field {
     Filter,
@@ -88,7 +88,7 @@ pub struct Browser<L: Listed> {
     problem: Option<String>,
     /// Rows above the screen.
     above: usize,
-    /// Rows that the screen had room for when it was last drawn.
+    /// Rows of the screen when it was last drawn.
     room: usize,
 }
 

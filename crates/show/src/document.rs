@@ -1,13 +1,15 @@
-//! The JSON documents that commands print for scripts.
+//! The JSON documents of the commands, for scripts.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+
+use crate::output::printable_json;
 
 /// The version of the documents. It rises when a field is renamed or removed, or changes its meaning. A new
 /// field does not raise it.
 pub const SCHEMA: u32 = 1;
 
-/// Keys that were renamed, new and old. Documents have both for one minor version.
+/// Renamed keys, new and old. Documents have both for one minor version.
 pub const RENAMED: [(&str, &str); 7] = [
     ("choice_dists", "rows"),
     ("choice_dists_expired", "rows_voided"),
@@ -51,7 +53,7 @@ impl<T: Serialize> Document<T> {
         }
     }
 
-    /// The JSON with line breaks and indents, so that people can read it too.
+    /// The JSON with line breaks and indents, readable for people too.
     ///
     /// # Errors
     /// The content is no object.
@@ -59,12 +61,12 @@ impl<T: Serialize> Document<T> {
         let text = serde_json::to_string_pretty(self)? + "\n";
         let has = |key: &str| text.contains(&format!("\"{key}\":"));
         if !RENAMED.iter().any(|(new, _)| has(new)) {
-            return Ok(text); // with its fields in the order of their declaration
+            return Ok(printable_json(&text)); // with its fields in the order of their declaration
         }
         let mut content = serde_json::to_value(&self.content)?;
         with_former_names(&mut content);
         let document = Document::new(content);
-        Ok(serde_json::to_string_pretty(&document)? + "\n")
+        Ok(printable_json(&serde_json::to_string_pretty(&document)?) + "\n")
     }
 
     /// The JSON on a line. The fields are in the order of their declaration, then come the former names of the
@@ -89,7 +91,7 @@ impl<T: Serialize> Document<T> {
             document: self,
             former: former.collect(),
         };
-        Ok(serde_json::to_string(&line)? + "\n")
+        Ok(printable_json(&serde_json::to_string(&line)?) + "\n")
     }
 }
 

@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use crate::output::printable;
+use tcpilot_kernel::Refusal;
+
 /// Exit status by kind; `--help` lists them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -31,19 +34,6 @@ pub struct Failure {
     pub others: Vec<String>,
 }
 
-/// The text on one line, without characters that a terminal would obey.
-pub fn printable(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' | '\r' | '\t' => out.push(' '),
-            c if c.is_control() => out.extend(c.escape_unicode()),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
 impl Failure {
     /// A failure with its remedy.
     pub fn new(kind: Kind, message: impl Into<String>, remedy: impl Into<String>) -> Failure {
@@ -55,7 +45,7 @@ impl Failure {
         }
     }
 
-    /// This failure, and after it what else failed, a line each.
+    /// This failure, and the other failures after it, a line each.
     pub fn with(mut self, other: Result<(), Failure>) -> Failure {
         if let Err(other) = other {
             self.others.push(other.to_string());
@@ -64,7 +54,13 @@ impl Failure {
         self
     }
 
-    /// The failure of a file that cannot be used.
+    /// The failure of a step refused by this host.
+    fn of_refusal(error: impl std::fmt::Display, refusal: Refusal) -> Failure {
+        let message = format!("{error}: {}", refusal.sentence());
+        Failure::new(Kind::Unsupported, message, refusal.remedy())
+    }
+
+    /// The failure of an unusable file.
     pub fn of_file(path: &Path, error: &dyn std::fmt::Display) -> Failure {
         Failure::new(Kind::Usage, format!("{}: {error}", path.display()), "")
     }
@@ -76,7 +72,7 @@ impl std::fmt::Display for Failure {
         if self.remedy.is_empty() {
             write!(f, "{message}")
         } else {
-            write!(f, "{message}; {}", self.remedy)
+            write!(f, "{message}; {}", printable(&self.remedy))
         }
     }
 }
@@ -84,12 +80,20 @@ impl std::fmt::Display for Failure {
 impl From<tcpilot_kernel::Error> for Failure {
     fn from(error: tcpilot_kernel::Error) -> Failure {
         use tcpilot_kernel::Error as E;
+        if let Some(refusal) = error.refusal() {
+            return Failure::of_refusal(&error, refusal);
+        }
         let kind = match &error {
             E::Privileges(_) | E::UserNamespace => Kind::NotPermitted,
             E::NoBtf | E::NoCgroup2 | E::PartOfCgroups(_) | E::NoStructOps | E::NoQdiscs => {
                 Kind::Unsupported
             }
-            E::Cgroup { .. } | E::NoSuchCc(_) | E::CcName(_) | E::CcFile { .. } => Kind::Usage,
+            E::Cgroup { .. }
+            | E::NoSuchCc(_)
+            | E::CcName(_)
+            | E::CcNameLong(_)
+            | E::CcForeign(_)
+            | E::CcFile { .. } => Kind::Usage,
             E::AlreadyAttached(_) => Kind::Running,
             E::Claims { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
                 Kind::NotPermitted
@@ -114,6 +118,29 @@ mod tests {
     fn a_failure_is_one_line() {
         let failure = Failure::new(Kind::Failed, "a\nb", "do c");
         assert_eq!(failure.to_string(), "a b; do c");
+    }
+
+    #[test]
+    fn the_unit_gives_up_on_refusing_hosts() {
+        let unit = include_str!("../../../packaging/tcpilot.service");
+        let statuses = unit
+            .lines()
+            .find_map(|line| line.strip_prefix("RestartPreventExitStatus="));
+        let statuses: Vec<&str> = statuses.unwrap_or_default().split(' ').collect();
+        for kind in [Kind::NotPermitted, Kind::Unsupported] {
+            assert!(statuses.contains(&(kind as u8).to_string().as_str()));
+        }
+    }
+
+    #[test]
+    fn refusals_of_the_host_end_with_status_4() {
+        let failure = Failure::of_refusal("cannot load: Invalid argument", Refusal::Lockdown);
+        assert_eq!(failure.kind, Kind::Unsupported);
+        assert_eq!(
+            failure.to_string(),
+            "cannot load: Invalid argument: this kernel is locked down (confidentiality), so BPF programs may not read \
+             its memory; boot with lockdown=integrity or without lockdown; /sys/kernel/security/lockdown shows the mode"
+        );
     }
 
     #[test]

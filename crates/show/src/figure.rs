@@ -1,13 +1,15 @@
 //! The declaration of figures: once, for all uses of a figure.
 //!
-//! [`figures!`] declares a view: each figure with its type, its unit, its heading, and the doc comment that
-//! explains it. JSON, the columns of tables, `--help` and the tables of `docs/use/commands.md` follow from
-//! that row. `settings!` does the same for the configuration.
+//! [`figures!`] declares a view: each figure with its type, its unit, its heading, and a doc comment to
+//! explain it. JSON, the columns of tables, `--help` and the tables of `docs/use/commands.md` follow from
+//! this row. `settings!` does the same for the configuration.
 
 use serde_json::Value;
 use tcpilot_core::Prefix;
 
-/// The unit of a figure. JSON has the number in this unit; tables have it in the unit that people use.
+use crate::output::printable;
+
+/// The unit of a figure. JSON has the number in this unit; tables have it in a unit for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// A number, a name, or a part with figures of its own.
@@ -46,8 +48,8 @@ impl Unit {
         }
     }
 
-    /// A value as people read it. A whole column has one unit, so that rows can be compared. `None` if people
-    /// read the bare number.
+    /// A value as people read it. A whole column has one unit, to make rows comparable. `None` if people read
+    /// the bare number.
     fn text(self, value: f64) -> Option<String> {
         match self {
             Unit::Microseconds => {
@@ -70,7 +72,7 @@ impl Unit {
 /// The cell of a table if there is no sample.
 pub const NONE: &str = "-";
 
-/// A value that a table can show.
+/// A value for a table.
 pub trait Shown {
     /// Words stand on the left of their column, numbers on the right.
     const IS_WORD: bool = false;
@@ -99,7 +101,15 @@ macro_rules! shown_words {
         }
     )* };
 }
-shown_words!(String, &'static str, Prefix);
+shown_words!(&'static str, Prefix);
+
+/// A text may be a name from outside.
+impl Shown for String {
+    const IS_WORD: bool = true;
+    fn shown(&self, _: Unit) -> String {
+        printable(self)
+    }
+}
 
 impl<T: Shown> Shown for Option<T> {
     const IS_WORD: bool = T::IS_WORD;
@@ -115,7 +125,7 @@ impl Shown for Vec<String> {
         if self.is_empty() {
             return NONE.to_owned();
         }
-        self.join(",")
+        printable(&self.join(","))
     }
 }
 
@@ -148,7 +158,7 @@ fn text_of(value: &Value, unit: Unit) -> String {
     let number = |value: &Value| unit.text(value.as_f64()?);
     match value {
         Value::Null => NONE.to_owned(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => printable(text),
         Value::Bool(yes) => if *yes { "yes" } else { "no" }.to_owned(),
         Value::Array(entries) if entries.is_empty() => NONE.to_owned(),
         Value::Array(entries) => {
@@ -159,7 +169,7 @@ fn text_of(value: &Value, unit: Unit) -> String {
     }
 }
 
-/// A figure's value as JSON. [`figures!`] calls it, so that its users need no library for it.
+/// A figure's value as JSON. [`figures!`] calls it, so its users need no library for it.
 pub fn json<T: serde::Serialize>(value: &T) -> Value {
     serde_json::to_value(value).unwrap_or_default()
 }
@@ -174,12 +184,12 @@ pub struct Column<V> {
     pub text: fn(&V) -> String,
 }
 
-/// A view that is declared by [`figures!`].
+/// A view declared by [`figures!`].
 pub trait View: Sized + 'static {
     /// The figures, in the order of their declaration.
     const FIGURES: &'static [Figure<Self>];
 
-    /// The figures that tables show, words before numbers.
+    /// The figures with a column, words before numbers.
     fn columns() -> impl Iterator<Item = &'static Column<Self>> {
         let all = || Self::FIGURES.iter().filter_map(|f| f.column.as_ref());
         all()
@@ -204,7 +214,7 @@ pub fn help<V: View>() -> String {
         .collect()
 }
 
-/// Declares a view: `key: type, Unit, "Heading";` with a doc comment that explains the figure. Without a unit
+/// Declares a view: `key: type, Unit, "Heading";` with a doc comment to explain the figure. Without a unit
 /// the figure is `Plain`; without a heading no table shows it.
 #[macro_export]
 macro_rules! figures {

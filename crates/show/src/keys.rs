@@ -1,5 +1,5 @@
-//! Keys as a terminal sends them: characters, control characters and sequences that Escape begins (ECMA-48,
-//! section 5.4; xterm's "Control Sequences", PC-style function keys).
+//! Keys as a terminal sends them: characters, control characters and escape sequences (ECMA-48, section 5.4;
+//! xterm's "Control Sequences", PC-style function keys).
 
 use std::{collections::VecDeque, mem};
 
@@ -9,7 +9,7 @@ use super::browse::Press;
 
 const ESCAPE: u8 = 0x1b;
 
-/// Makes keys of what a terminal sends. A sequence may come in parts.
+/// Decodes a terminal's input into keys. A sequence may come in parts.
 #[derive(Default)]
 pub struct Keys {
     parser: Box<Parser>,
@@ -17,17 +17,17 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Takes what was read at once.
+    /// Takes the bytes of one read.
     pub fn take(&mut self, read: &[u8]) {
         self.parser.advance(&mut self.pressed, read);
-        // A terminal sends a sequence in one piece: an Escape that nothing follows is the key.
+        // A terminal sends a sequence in one piece: an Escape at the end is the key.
         if read.ends_with(&[ESCAPE]) {
             *self.parser = Parser::new();
             self.pressed.keys.push_back(Press::Escape);
         }
     }
 
-    /// The earliest key that means something and was not given yet.
+    /// The earliest meaningful key not given yet.
     pub fn give(&mut self) -> Option<Press> {
         self.pressed.keys.pop_front()
     }
@@ -77,7 +77,7 @@ impl Perform for Pressed {
     }
 }
 
-/// The key that a sequence with this last letter is of.
+/// The key of a sequence with this last letter.
 fn named(letter: char) -> Option<Press> {
     Some(match letter {
         'A' => Press::Up,

@@ -1,4 +1,4 @@
-//! What both products show to people and scripts, and how: figures, their tables and JSON documents, the live
+//! The output of both products for people and scripts: figures, their tables and JSON documents, the live
 //! screen, failures, and metrics.
 
 pub mod args;
@@ -9,6 +9,7 @@ pub mod figure;
 mod keys;
 pub mod live;
 pub mod metrics;
+pub mod output;
 pub mod select;
 pub mod table;
 mod wrap;

@@ -21,6 +21,7 @@ use signal_hook::{SigId, consts::SIGWINCH, flag, low_level};
 use super::{
     browse::{Press, Size},
     keys::Keys,
+    output::printable,
     wrap::wrapped,
 };
 
@@ -37,7 +38,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Switches to that screen if there is a terminal and this process may use it.
+    /// Switches to the alternate screen if there is a terminal and this process may use it.
     ///
     /// # Errors
     /// The terminal cannot be set up.
@@ -80,7 +81,7 @@ impl Screen {
         self.quit_pressed()
     }
 
-    /// The room that the terminal has for lines.
+    /// The size of the terminal, in lines and columns.
     ///
     /// # Errors
     /// The terminal went away.
@@ -103,7 +104,7 @@ impl Screen {
         let columns = usize::from(size()?.0);
         queue!(self.out, cursor::MoveTo(0, 0))?;
         for line in lines {
-            let line: String = line.chars().take(columns).collect();
+            let line: String = printable(line).chars().take(columns).collect();
             queue!(
                 self.out,
                 style::Print(line),
@@ -128,8 +129,8 @@ impl Screen {
         Ok(press.is_some_and(|press| quits.contains(&press)))
     }
 
-    /// The next key that means something, if one is pressed within this time. A change of the terminal's size
-    /// ends the wait.
+    /// The next meaningful key, if one is pressed within this time. A change of the terminal's size ends the
+    /// wait.
     ///
     /// # Errors
     /// The terminal went away.
@@ -181,7 +182,7 @@ fn read_within(terminal: &impl AsFd, wait: Duration, keys: &mut Keys) -> io::Res
     Ok(())
 }
 
-/// The terminal that keys come from.
+/// The source of the keys.
 enum Input {
     Standard(Stdin),
     Controlling(File),
@@ -214,8 +215,8 @@ fn is_in_foreground() -> bool {
     matches!(group, Ok(Ok(group)) if group == rustix::process::getpgrp())
 }
 
-/// The terminal's columns and rows. A terminal that does not know its size, such as a serial console, gets
-/// the classic 80 by 24.
+/// The terminal's columns and rows. A terminal without a known size, such as a serial console, gets the
+/// classic 80 by 24.
 fn size() -> io::Result<(u16, u16)> {
     match terminal::size()? {
         (0, _) | (_, 0) => Ok((80, 24)),

@@ -1,8 +1,8 @@
-//! Tables for people, from the columns that views declare. Pure: returns strings.
+//! Tables for people, from the columns of views. Pure: returns strings.
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::figure::View;
+use super::{figure::View, output::printable};
 
 /// A table with a row for each view, and all columns of the view.
 pub fn of<'a, V: View>(views: impl IntoIterator<Item = &'a V>) -> String {
@@ -39,7 +39,11 @@ pub(super) fn build(
         };
         column.set_padding((0, 2)).set_cell_alignment(alignment);
     }
-    table.add_rows(rows);
+    // Before the widths are taken: what is escaped is longer.
+    table.add_rows(
+        rows.into_iter()
+            .map(|row| row.iter().map(|cell| printable(cell)).collect::<Vec<_>>()),
+    );
     table
         .lines()
         .map(|line| line.trim_end().to_owned() + "\n")

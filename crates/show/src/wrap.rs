@@ -3,9 +3,9 @@
 /// Separates the parts of a line.
 const SEPARATOR: &str = " · ";
 
-/// The lines of a text, none of which has more characters than the screen has columns. A line is broken before
-/// a part or, if a part is longer than the screen, before a word. What follows stands below the second word: the
-/// first is the line's name.
+/// The lines of a text, at most as long as the screen is wide. A line is broken before a part or, if a part
+/// is longer than the screen, before a word. The next lines are indented to the second word: the first is the
+/// line's name.
 pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
     text.lines()
         .flat_map(|line| broken(line, columns))

@@ -26,8 +26,8 @@ fn columns<V: View>() -> String {
     format!("It shows:\n{}", figure::help::<V>())
 }
 
-/// An autopilot for Linux TCP: it learns every network path this host talks over, and sets on each new
-/// connection the congestion control that serves its path best.
+/// An autopilot for Linux TCP: it learns every network path this host talks over, and gives each new
+/// connection the best congestion control for its path.
 ///
 /// Start with `tcpilot run` as root, then ask: `tcpilot status`, `tcpilot paths`, `tcpilot explain ADDR`.
 /// Stop it in any way you like: the host is as it was before.
@@ -44,7 +44,7 @@ pub struct Cli {
 pub enum Command {
     /// Run the pilot in the foreground until SIGINT or SIGTERM
     Run(RunArgs),
-    /// Show the daemon: its cgroup, its algorithms, connections by reason, and anything that is degraded
+    /// Show the daemon: its cgroup, its algorithms, connections by reason, and anything degraded
     Status(AskArgs),
     /// Show every path with its algorithms: connections, share, least RTT, highest rate, effect
     #[command(after_long_help = select::help::<PathView>())]
@@ -55,7 +55,7 @@ pub enum Command {
     /// Explain why connections to ADDR are treated as they are: path, algorithms, last decisions
     #[command(after_long_help = columns::<PathView>())]
     Explain(ExplainArgs),
-    /// Report whether it helps: the change that steering made, against connections that are held out
+    /// Report whether it helps: the effect of steering, against held-out connections
     ///
     /// Each change has an interval. In 95 of 100 trials it holds the true change, however often you look. A
     /// pair is two blocks of time of one group of addresses, one steered and one held out, or two prefixes.
@@ -66,17 +66,16 @@ pub enum Command {
     Metrics(MetricsArgs),
     /// Show the paths live, to scroll, sort and filter by keys; q or Ctrl-C leaves
     ///
-    /// The last line names the keys. What you type there is what the options take.
+    /// The last line names the keys. You type the same texts as for the options.
     #[command(after_long_help = select::help::<PathView>())]
     Top(TopArgs),
     /// Show the congestion control of each flow across a device, or make flows share it (--fair)
     ///
     /// Run it on a router, bridge or host, on the device whose queue is the bottleneck. It looks at
-    /// packets that are queued there, packets that leave, and the acknowledgements that come back. It
-    /// shows a flow once data of it was acknowledged. The group of a flow is how it treats a queue:
-    /// `loss` fills it until packets are lost, `delay` backs off before, `loss-delay` does both, `model`
-    /// (BBR) paces by a model of the path. `mouse` is in slow start, `ant` is sparse. `unknown` means
-    /// that tcpilot cannot know, and says why.
+    /// queued packets, leaving packets, and returning acknowledgements. It shows a flow once data of it
+    /// was acknowledged. The group of a flow is how it treats a queue: `loss` fills it until packets are
+    /// lost, `delay` backs off before, `loss-delay` does both, `model` (BBR) paces by a model of the path.
+    /// `mouse` is in slow start, `ant` is sparse. `unknown` means that tcpilot cannot know, and says why.
     ///
     /// In a terminal it is a live list, to scroll, sort and filter by keys; q leaves. If you name several
     /// devices, they share one list. It needs no daemon. docs/use/watch.md says when not to believe it.
@@ -91,9 +90,9 @@ pub enum Command {
     ///   tcpilot watch eth0 --mark loss=1,model=2                marks for one's own qdisc
     ///   tcpilot watch eth0 --listen 9465                        metrics for Prometheus
     ///   tcpilot watch eth0 --ipfix 192.0.2.1:4739               flow records for a collector
-    ///   tcpilot watch --census                                  the census that is kept
+    ///   tcpilot watch --census                                  the stored census
     ///   tcpilot watch --read capture.pcap                       the flows of a capture, without privileges
-    ///   tcpdump -i eth0 -s 128 -w - tcp | tcpilot watch --read -  of one that tcpdump makes meanwhile
+    ///   tcpdump -i eth0 -s 128 -w - tcp | tcpilot watch --read -  of a live tcpdump
     ///   tcpilot watch eth1 --filter group=model --sort -queue_us
     ///   tcpilot watch eth1 --fair --rate 95                     the link behind eth1 carries 95 Mbit/s
     ///   tcpilot watch eth1 --fair --queues 16 --actions none    queues only, 64 of them for the groups
@@ -122,7 +121,7 @@ pub enum Command {
     /// Write the manual pages into a folder, for a package
     #[command(hide = true)]
     Manual {
-        /// Which.
+        /// The directory of the manual pages.
         dir: PathBuf,
     },
     /// Print the completions for a shell

@@ -1,5 +1,5 @@
 //! The tables of fields in `docs/use/commands.md` follow from the figures. `TCPILOT_RENEW=1 cargo test -p
-//! tcpilot documents` writes them anew.
+//! tcpilot documents` renews them.
 
 use std::{fs, path::Path, sync::Mutex};
 

@@ -1,4 +1,5 @@
 //! The `tcpilot` command: parses, dispatches, and turns a failure into one line and an exit status.
+#![warn(clippy::print_stdout)] // it panics if the reader is gone: `tcpilot_show::output` does not
 
 use std::{
     io::{IsTerminal, Write},
@@ -7,7 +8,7 @@ use std::{
 
 use clap::{CommandFactory, Parser};
 use tcpilot_pilot::{client, daemon, top};
-use tcpilot_show::failure::Failure;
+use tcpilot_show::{failure::Failure, output};
 use tcpilot_watch as watch;
 use tracing_subscriber::EnvFilter;
 
@@ -22,20 +23,21 @@ use cli::{Cli, Command};
 fn main() -> ExitCode {
     let cli = Cli::parse();
     start_logging(&cli.command);
+    tcpilot_kernel::end_on_panic();
     match dispatch(&cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            // Not eprintln!, which panics if the terminal is gone.
+            // Not eprintln!: it panics if the terminal is gone.
             let first = failure.to_string();
             for line in std::iter::once(&first).chain(&failure.others) {
-                let _ = writeln!(std::io::stderr(), "tcpilot: {line}");
+                let _ = writeln!(std::io::stderr(), "tcpilot: {}", output::printable(line));
             }
             ExitCode::from(failure.kind as u8)
         }
     }
 }
 
-/// Logs go to standard error. The live table owns the terminal, so only warnings are logged beside it.
+/// Logs go to standard error. The live table owns the terminal, so only warnings are logged next to it.
 fn start_logging(command: &Command) {
     let live = match command {
         Command::Run(args) => args.live,
@@ -73,12 +75,9 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
             manual::write(dir).map_err(|error| Failure::of_file(dir, &error))
         }
         Command::Completions { shell } => {
-            clap_complete::generate(
-                *shell,
-                &mut Cli::command(),
-                "tcpilot",
-                &mut std::io::stdout(),
-            );
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "tcpilot", &mut script);
+            output::write(&String::from_utf8_lossy(&script))?;
             Ok(())
         }
     }

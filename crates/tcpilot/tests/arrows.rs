@@ -1,5 +1,5 @@
-//! The order of the crates: each may use those that its line names. The products, `pilot` and `watch`, do not see
-//! each other.
+//! The order of the crates: each may use the crates in its line. The products, `pilot` and `watch`, do not
+//! see each other.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-/// A crate, and the crates of ours that it may use.
+/// A crate, and our crates that it may use.
 const ALLOWED: [(&str, &str); 13] = [
     ("abi", ""),
     ("core", "abi"),
@@ -35,7 +35,7 @@ fn words(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Our crates that a manifest names as dependencies, of the build too. Tests may use more.
+/// Our crates among a manifest's dependencies, of the build too. Tests may use more.
 fn used(manifest: &str) -> BTreeSet<String> {
     let mut used = BTreeSet::new();
     let mut counts = false;

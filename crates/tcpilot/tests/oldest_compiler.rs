@@ -1,9 +1,10 @@
-//! Debian 13 builds the workspace with its own compiler, 1.85. Newer ones accept more, so that nobody would notice.
+//! Debian 13 builds the workspace with its own compiler, 1.85. Newer compilers accept more, so nobody would
+//! notice.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{fs, path::Path};
 
-/// The conditions of `if let` and `while let` that are chains with `&&`, which 1.88 brought.
+/// The chains with `&&` in `if let` and `while let`, new in 1.88.
 fn let_chains(text: &str) -> Vec<String> {
     let is_code = |line: &&str| !line.trim_start().starts_with("//");
     let code = text.lines().filter(is_code).collect::<Vec<_>>().join(" ");

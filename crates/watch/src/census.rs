@@ -8,6 +8,7 @@ use std::{
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use tcpilot_kernel::wall_clock::Now;
 use tcpilot_show::{
     document::Document,
     failure::Failure,
@@ -184,8 +185,9 @@ impl CensusWriter {
             return false;
         }
         self.next = Instant::now() + EVERY;
-        let now_s = now_s();
-        match self.store.add(&self.unsaved(tally), self.saved_s, now_s) {
+        let now = Now::read();
+        let now_s = now.unix_s as i64;
+        match self.store.add(&self.unsaved(tally), self.saved_s, now) {
             Ok(()) => {
                 self.saved = tally.sums().clone();
                 self.saved_s = now_s;

@@ -1,4 +1,4 @@
-//! The table of flows, read once a second. Each look finds new flows, and forgets flows that ended. A report
+//! The table of flows, read once a second. Each look finds new flows, and forgets ended ones. A report
 //! of the whole time forgets no flow, and has the means over each flow's life.
 
 use std::{
@@ -24,7 +24,7 @@ use crate::{
 /// Time without packets until a flow is forgotten; a closed flow is forgotten sooner.
 const IDLE_S: u64 = 60;
 const CLOSED_S: u64 = 5;
-/// Time after its last packet during which a flow counts as a user of the link.
+/// A flow counts as a user of the link for this time after its last packet.
 const ACTIVE_S: u64 = 3;
 
 /// A flow's counters at the look before.
@@ -37,7 +37,7 @@ struct Before {
     sojourn_samples: u32,
 }
 
-/// Makes a flow's figures, from what all flows have in common.
+/// Makes a flow's figures. It holds the part common to all flows.
 pub struct Viewer<'a> {
     /// The device, or the capture.
     pub place: &'a str,
@@ -97,7 +97,7 @@ impl<'a> Flows<'a> {
         (self.start, self.last) = (Instant::now(), Instant::now());
     }
 
-    /// Reads the table, forgets flows that ended, and gives the programs the number of flows on the link.
+    /// Reads the table, forgets ended flows, and gives the programs the number of flows on the link.
     pub fn look(&mut self, watch: &mut Watch, device: &Device) -> Result<View, Failure> {
         let now_ns = monotonic_ns();
         let passed_s = self.last.elapsed().as_secs_f64().max(1e-3);
@@ -152,7 +152,7 @@ impl<'a> Flows<'a> {
         Ok(self.whole(watch, device, flows))
     }
 
-    /// Whether the device queues packets; `None` if that cannot be read.
+    /// Whether the device queues packets; `None` if unreadable.
     pub fn has_queue(&self) -> Option<bool> {
         self.unseen.has_queue()
     }

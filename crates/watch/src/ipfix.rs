@@ -247,7 +247,7 @@ struct Records {
 }
 
 impl Records {
-    /// Adds a record of what is new of a flow.
+    /// Adds a record of a flow's changes since its last one.
     fn add(&mut self, known: &mut ExportedFlow, reason: Reason, unix_ms: u64) {
         let flow = &known.flow;
         let Some((from, to)) = endpoints(&flow.flow) else {

@@ -1,8 +1,8 @@
-//! `tcpilot watch DEV…`: which congestion controls cross a device, or with `--read` are in a capture. It needs no
-//! daemon, and changes nothing without `--fair`.
+//! `tcpilot watch DEV…`: the congestion controls of flows across a device, or with `--read` in a capture. It
+//! needs no daemon, and changes nothing without `--fair`.
+#![warn(clippy::print_stdout)] // it panics if the reader is gone: `tcpilot_show::output` does not
 
 use std::{
-    io::{self, Write as _, stdout},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -17,6 +17,7 @@ use tcpilot_show::{
     metrics::Server,
 };
 
+mod acks;
 pub mod args;
 pub mod census;
 pub mod fair;
@@ -61,7 +62,8 @@ const DEVICES_MAX: usize = 16;
 /// former qdisc back.
 pub fn run(args: &WatchArgs) -> Result<(), Failure> {
     if args.schema {
-        return print(&schema::text()?);
+        tcpilot_show::output::write(&schema::text()?)?;
+        return Ok(());
     }
     if let Some(file) = &args.read {
         return read::run(args, file);
@@ -189,13 +191,6 @@ impl Sums {
     }
 }
 
-fn print(text: &str) -> Result<(), Failure> {
-    match stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => Ok(result?),
-    }
-}
-
 /// `--census` without a device: the saved census.
 fn show_census(args: &WatchArgs) -> Result<(), Failure> {
     let mut output = Output::open(args)?;
@@ -222,6 +217,7 @@ fn check_devices(args: &WatchArgs) -> Result<(), Failure> {
     let for_one = [
         ("--fair", args.fair.fair),
         ("--record", args.record.is_some()),
+        ("--acks-at", args.acks_at.is_some()),
     ];
     match for_one.iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) if devices.len() > 1 => refuse(

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::link::GroupView;
 
-/// Age of a look after which the watch counts as hung.
+/// The watch counts as hung if its last look is older.
 const FRESH: Duration = Duration::from_secs(10);
 
 /// The last look.
@@ -29,7 +29,7 @@ struct Last {
     sums: Vec<(Kind, Sum)>,
 }
 
-/// The last look, for the thread that answers.
+/// The last look, for the answering thread.
 #[derive(Debug, Default)]
 pub struct Board(Mutex<Option<Last>>);
 

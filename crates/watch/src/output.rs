@@ -1,8 +1,7 @@
 //! The destinations of snapshots: a live list, lines of JSON, or a report at the end.
 
 use std::{
-    io::{self, Write, stdout},
-    thread,
+    io, thread,
     time::{Duration, Instant},
 };
 
@@ -10,6 +9,7 @@ use tcpilot_show::{
     browse::{Browser, KeyEffect, Press, Size},
     failure::Failure,
     live::Screen,
+    output,
     select::Selection,
 };
 
@@ -31,7 +31,7 @@ pub struct Snapshot {
     pub is_saved: bool,
 }
 
-/// The rows that are shown: flows, or those of the census.
+/// The rows on show: flows, or those of the census.
 enum List {
     Flows(Browser<FlowView>),
     Census(Browser<CensusRow>),
@@ -77,9 +77,9 @@ impl List {
 }
 
 enum To {
-    /// A list that scrolls, and what it shows.
+    /// A scrolling list, and its contents.
     Live(Screen, Snapshot),
-    /// Lines of JSON, each second; with a census, each time that it is saved.
+    /// Lines of JSON, each second; with a census, whenever it is saved.
     Json,
     /// A report at the end.
     Once { json: bool },
@@ -92,7 +92,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Opens the destination that the arguments ask for.
+    /// Opens the destination named by the arguments.
     ///
     /// # Errors
     /// A column is unknown, or the terminal cannot be set up.
@@ -118,7 +118,7 @@ impl Output {
         matches!(self.to, To::Once { .. })
     }
 
-    /// Waits, and obeys the keys that are pressed meanwhile; true if the user wants to quit.
+    /// Waits, and obeys keys pressed meanwhile; true if the user wants to quit.
     ///
     /// # Errors
     /// The terminal went away.
@@ -147,25 +147,20 @@ impl Output {
     /// # Errors
     /// The output cannot be written.
     pub fn show(&mut self, new: Snapshot, is_last: bool) -> Result<bool, Failure> {
-        let text = match &mut self.to {
+        match &mut self.to {
             To::Live(screen, snapshot) => {
                 *snapshot = new;
                 draw(screen, &mut self.list, snapshot)?;
-                return Ok(true);
+                Ok(true)
             }
-            To::Once { .. } if !is_last => return Ok(true),
-            To::Json if new.census.is_some() && !new.is_saved => return Ok(true),
-            To::Json | To::Once { json: true } => self.list.json(new)?,
+            To::Once { .. } if !is_last => Ok(true),
+            To::Json if new.census.is_some() && !new.is_saved => Ok(true),
+            To::Json | To::Once { json: true } => Ok(output::write(&self.list.json(new)?)?),
             To::Once { json: false } => {
                 let (head, rows) = self.list.text(&new, None);
-                format!("{head}\n{rows}").trim_start().to_owned()
+                let text = format!("{head}\n{rows}");
+                Ok(output::write(&output::lines(text.trim_start()))?)
             }
-        };
-        let mut out = stdout().lock();
-        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-            Err(error) => Err(error.into()),
-            Ok(()) => Ok(true),
         }
     }
 }

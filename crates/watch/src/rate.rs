@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(at(22_000, 101_000), 0);
     }
 
-    /// Looks every 100 ms at what `bytes` counts.
+    /// Looks every 100 ms at the counter `bytes`.
     fn looked(to_ms: u64, bytes: impl Fn(u64) -> u64) -> LinkRate {
         let start = Instant::now();
         let mut rate = LinkRate::new(start, 0);

@@ -81,7 +81,7 @@ fn take_all(
         is_ended = stop.load(Ordering::Relaxed) || !judge.take_until(frame, most_ns);
         !is_ended
     })?;
-    // That is what was asked for, and nothing of it is missing.
+    // The reader stopped on purpose: nothing is missing.
     Ok(if is_ended { End::Whole } else { end })
 }
 

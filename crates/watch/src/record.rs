@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use tcpilot_kernel::watch::Watch;
+use tcpilot_kernel::{file, watch::Watch};
 use tcpilot_show::failure::Failure;
 
 const MAGIC: &[u8] = b"TPWATCH1";
@@ -22,9 +22,9 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Creates the file, or empties it.
+    /// Creates the file, or begins another one in the place of it.
     pub fn create(path: &Path) -> Result<Recorder, Failure> {
-        let file = File::create(path).map_err(|e| Failure::of_file(path, &e))?;
+        let file = file::begin(path, file::PRIVATE).map_err(|e| Failure::of_file(path, &e))?;
         let mut out = BufWriter::new(file);
         out.write_all(MAGIC)
             .map_err(|e| Failure::of_file(path, &e))?;

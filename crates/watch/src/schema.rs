@@ -1,4 +1,4 @@
-//! The JSON schema of the lines that `watch --json` writes, from the declarations of the figures.
+//! The JSON schema of the lines of `watch --json`, from the declarations of the figures.
 
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
@@ -24,7 +24,7 @@ pub fn text() -> std::io::Result<String> {
     Ok(serde_json::to_string_pretty(&schema())? + "\n")
 }
 
-/// A schema that each line fulfils.
+/// A schema fulfilled by each line.
 fn schema() -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let mut generator = settings.into_generator();

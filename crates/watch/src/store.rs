@@ -1,6 +1,6 @@
 //! The file of the census: an SQLite database with a row per hour, device, protocol, group and algorithm. It holds no
-//! addresses. Rows older than a day are removed at each save, so the file stays small: at most 8 groups times
-//! the models' names for each device and hour.
+//! addresses. Rows older than a day are removed at each save if the wall clock has been right for an hour, so the file
+//! stays small: at most 8 groups times the models' names for each device and hour.
 //!
 //! Several processes may keep their devices' census in one file.
 
@@ -11,12 +11,16 @@ use std::{
 };
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
+use tcpilot_kernel::{
+    file,
+    wall_clock::{Now, WallClock},
+};
 use tcpilot_show::failure::Failure;
 
 use super::tally::{Kind, Sum};
 use crate::link::{Group, Protocol};
 
-/// The hours of a day, of which the current one is a part.
+/// The hours of a day, the current one included.
 const HOURS: i64 = 24;
 const HOUR_S: i64 = 3600;
 /// Distinguishes our files from others: "TCPc".
@@ -45,6 +49,7 @@ pub struct Day {
 pub struct Store {
     path: PathBuf,
     db: Connection,
+    wall: WallClock,
 }
 
 /// Seconds since 1970.
@@ -62,8 +67,8 @@ fn first_hour(at_s: i64) -> i64 {
 }
 
 impl Store {
-    /// Opens the file to write, or begins it. A file that is damaged, or no census, is renamed to
-    /// `FILE.corrupt-SECONDS`, and another one is begun.
+    /// Opens the file to write, or begins it. A damaged file, or one without a census, is renamed
+    /// to `FILE.corrupt-SECONDS`, and another one is begun.
     ///
     /// # Errors
     /// The file cannot be used.
@@ -78,6 +83,7 @@ impl Store {
         match Store::try_open(path) {
             Ok(store) => Ok(store),
             Err(Trouble::Unusable(error)) => Err(refused(&error)),
+            Err(Trouble::NoFile(error)) => Err(refused(&error)),
             Err(Trouble::Damaged(why)) => {
                 let mut aside = path.as_os_str().to_owned();
                 aside.push(format!(".corrupt-{}", now_s()));
@@ -90,7 +96,10 @@ impl Store {
     }
 
     fn try_open(path: &Path) -> Result<Store, Trouble> {
-        let mut db = Connection::open(path)?;
+        file::open(path, true).map_err(Trouble::NoFile)?;
+        let path_in_folder = file::without_links(path).map_err(Trouble::NoFile)?;
+        let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let mut db = Connection::open_with_flags(path_in_folder, flags)?;
         db.busy_timeout(BUSY)?;
         db.pragma_update(None, "trusted_schema", false)?;
         let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -124,12 +133,13 @@ impl Store {
         let store = Store {
             path: path.to_owned(),
             db,
+            wall: WallClock::default(),
         };
-        store.day(now_s())?; // reads every row, so a file that cannot be read is noticed
+        store.day(now_s())?; // reads every row, to notice an unreadable file
         Ok(store)
     }
 
-    /// Opens a file that is there, to read.
+    /// Opens an existing file to read.
     ///
     /// # Errors
     /// There is no census in it.
@@ -143,27 +153,34 @@ impl Store {
         let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY);
         let db = db.map_err(|error| refused(&error))?;
         db.busy_timeout(BUSY).map_err(|error| refused(&error))?;
-        let path = path.to_owned();
-        Store { path, db }
-            .day(now_s())
-            .map_err(|error| refused(&error))
+        let store = Store {
+            path: path.to_owned(),
+            db,
+            wall: WallClock::default(),
+        };
+        store.day(now_s()).map_err(|error| refused(&error))
     }
 
-    /// Adds the sums of a time to the hour in which it ends, and removes what is older than a day.
+    /// Adds the sums of a time to the hour of its end, and removes hours older than a day once the wall clock
+    /// has proved right.
     ///
     /// # Errors
     /// The file cannot be written; nothing was added.
-    pub fn add(&mut self, more: &[(Kind, Sum)], from_s: i64, at_s: i64) -> Result<(), Failure> {
+    pub fn add(&mut self, more: &[(Kind, Sum)], from_s: i64, at: Now) -> Result<(), Failure> {
         let path = self.path.clone();
-        let added = self.try_add(more, from_s, at_s);
+        let added = self.try_add(more, from_s, at);
         added.map_err(|error| Failure::of_file(&path, &error))
     }
 
-    fn try_add(&mut self, more: &[(Kind, Sum)], from_s: i64, at_s: i64) -> rusqlite::Result<()> {
+    fn try_add(&mut self, more: &[(Kind, Sum)], from_s: i64, at: Now) -> rusqlite::Result<()> {
+        let at_s = at.unix_s as i64;
+        let ages_count = self.wall.may_judge_age(at);
         let change = self
             .db
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
-        change.execute("DELETE FROM census WHERE hour < ?", [first_hour(at_s)])?;
+        if ages_count {
+            change.execute("DELETE FROM census WHERE hour < ?", [first_hour(at_s)])?;
+        }
         for (kind, sum) in more {
             change.execute(
                 "INSERT INTO census VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
@@ -184,7 +201,7 @@ impl Store {
         change.commit()
     }
 
-    /// The sums of the day that ends now.
+    /// The sums of the hour of `at_s` and the 23 hours before it.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -226,6 +243,8 @@ enum Trouble {
     #[error("{0}")]
     Unusable(rusqlite::Error),
     #[error("{0}")]
+    NoFile(std::io::Error),
+    #[error("{0}")]
     Damaged(String),
 }
 
@@ -262,22 +281,49 @@ mod tests {
         }
     }
 
+    /// This time by the wall clock, of a host that booted an hour before noon.
+    fn at(unix_s: i64) -> Now {
+        Now {
+            unix_s: unix_s as u64,
+            boot_s: (unix_s - NOON + HOUR_S) as u64,
+        }
+    }
+
+    #[test]
+    fn a_wrong_clock_deletes_no_census() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("census.db");
+        let years = |years: i64| NOON + years * 365 * 24 * HOUR_S;
+        for year in [0, -50, -3, 2, 60] {
+            let mut store = Store::open(&path).unwrap();
+            for boot_s in [60, 120] {
+                let unix_s = years(year) + boot_s;
+                let now = Now {
+                    unix_s: unix_s as u64,
+                    boot_s: boot_s as u64,
+                };
+                store
+                    .add(&[(kind("veno"), sum(10))], unix_s - 60, now)
+                    .unwrap();
+            }
+        }
+        let day = Store::open(&path).unwrap().day(NOON + HOUR_S).unwrap();
+        assert_eq!(day.sums[0].1.bytes, 20);
+    }
+
     const NOON: i64 = 1_800_000_000 - 1_800_000_000 % HOUR_S;
 
     #[test]
     fn sums_survive_for_one_day() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("deep/census.db");
+        let mut store = Store::open(&path).unwrap();
         for (hours, bytes) in [(0, 10), (0, 20), (5, 300), (24, 4000)] {
-            let mut store = Store::open(&path).unwrap();
-            store
-                .add(
-                    &[(kind("veno"), sum(bytes))],
-                    NOON + hours * HOUR_S + 9,
-                    NOON + hours * HOUR_S + 59,
-                )
-                .unwrap();
+            let from_s = NOON + hours * HOUR_S + 9;
+            let sums = [(kind("veno"), sum(bytes))];
+            store.add(&sums, from_s, at(from_s + 50)).unwrap();
         }
+        drop(store);
         let store = Store::open(&path).unwrap();
         let day = store.day(NOON + 24 * HOUR_S + 100).unwrap();
         assert_eq!(day.since, Some(NOON + 5 * HOUR_S + 9));
@@ -311,7 +357,7 @@ mod tests {
         drop(old);
         let mut store = Store::open(&path).unwrap();
         store
-            .add(&[(kind("veno"), sum(9))], NOON, NOON + 5)
+            .add(&[(kind("veno"), sum(9))], NOON, at(NOON + 5))
             .unwrap();
         let found = Store::open(&path).unwrap().day(NOON + 9).unwrap().sums;
         let found = found.iter().map(|(k, s)| (k.protocol, k.group, s.bytes));
@@ -334,7 +380,7 @@ mod tests {
             fs::write(&path, &content).unwrap();
             let mut store = Store::open(&path).unwrap();
             store
-                .add(&[(kind("veno"), sum(1))], NOON - 5, NOON)
+                .add(&[(kind("veno"), sum(1))], NOON - 5, at(NOON))
                 .unwrap();
         }
         let names = fs::read_dir(folder.path()).unwrap().flatten();

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use tcpilot_show::{
     figure::{Shown as _, Unit},
+    output::printable,
     select::Selection,
     table,
 };
@@ -13,6 +14,11 @@ use crate::link::FlowView;
 
 /// The text if there is no flow to show yet.
 const NO_FLOW: &str = "no flow yet: one is shown when data of it was acknowledged through here\n";
+
+/// The further line if so many packets of data have passed without one.
+const NO_ACKS: &str = "data pass without acknowledgements: --acks-at DEV names the device where these pass, at an ifb \
+                       the one whose incoming packets it gets\n";
+const NO_ACKS_AFTER: u64 = 100;
 
 /// The same of a capture.
 const NO_FLOW_READ: &str = "no flow: one is shown when the capture has both its data and their acknowledgements; \
@@ -55,7 +61,7 @@ fn device(out: &mut String, view: &View) {
     let _ = writeln!(
         out,
         "{} · {:.0} s · link {}{used} · queue up to {} · {} packets in, {} out{gone}",
-        view.device,
+        printable(&view.device),
         view.t_s,
         Some(view.link_rate)
             .filter(|r| *r > 0)
@@ -67,14 +73,33 @@ fn device(out: &mut String, view: &View) {
     if let Some(unseen) = view.unseen_packets.filter(|n| *n > 0) {
         let _ = writeln!(out, "{unseen} packets left unseen: this host is busy");
     }
+    let parts = [
+        (view.other_packets, "of other protocols"),
+        (view.unreadable_packets, "with unreadable headers"),
+    ];
+    if let Some(text) = listed(&parts) {
+        let _ = writeln!(out, "not parsed: {text}");
+    }
 }
 
-/// The lines for a capture: its size, and what was not judged.
+/// The counts that are not 0; `None` if all are.
+fn listed(parts: &[(u64, &str)]) -> Option<String> {
+    let counts = parts.iter().filter(|(count, _)| *count > 0);
+    let words: Vec<String> = counts
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// The lines for a capture: its size, and the packets not judged.
 fn read(out: &mut String, view: &View, capture: &CaptureView) {
     let _ = writeln!(
         out,
         "{} · {:.1} s · {} packets, {} of TCP and UDP",
-        view.device, view.t_s, capture.packets, capture.judged_packets
+        printable(&view.device),
+        view.t_s,
+        capture.packets,
+        capture.judged_packets
     );
     let parts = [
         (capture.other_packets, "of other protocols over IP"),
@@ -88,13 +113,8 @@ fn read(out: &mut String, view: &View, capture: &CaptureView) {
         (capture.timeless_packets, "without a time"),
         (capture.doubled_packets, "seen at another device already"),
     ];
-    let parts: Vec<String> = parts
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what}"))
-        .collect();
-    if !parts.is_empty() {
-        let _ = writeln!(out, "not judged: {}", parts.join(", "));
+    if let Some(text) = listed(&parts) {
+        let _ = writeln!(out, "not judged: {text}");
     }
     if view.unproved_packets > 0 {
         let _ = writeln!(
@@ -117,7 +137,7 @@ fn read(out: &mut String, view: &View, capture: &CaptureView) {
     }
 }
 
-/// The usual columns in the order in which they make room on a narrow screen. Group, confidence and rate stay.
+/// The usual columns, in the order of giving way on a narrow screen. Group, confidence and rate stay.
 const FIRST_TO_GO: [&str; 7] = [
     "Why",
     "Age",
@@ -128,13 +148,17 @@ const FIRST_TO_GO: [&str; 7] = [
     "Algorithm",
 ];
 
-/// The wanted flows of all devices, the fastest first unless the user asks for another order. `width`: of the
-/// screen, for which columns give way that the user did not ask for.
+/// The wanted flows of all devices, the fastest first unless the user asks for another order. `width`: the
+/// screen's; on a narrow one columns give way, except those the user asked for.
 pub fn flows(views: &[View], selection: &Selection<FlowView>, width: Option<usize>) -> String {
     let mut flows: Vec<FlowView> = views.iter().flat_map(|v| v.flows.iter().cloned()).collect();
     if flows.is_empty() {
         let is_capture = views.iter().any(|view| view.capture.is_some());
-        return if is_capture { NO_FLOW_READ } else { NO_FLOW }.to_owned();
+        if is_capture {
+            return NO_FLOW_READ.to_owned();
+        }
+        let has_data = views.iter().any(|v| v.unproved_packets > NO_ACKS_AFTER);
+        return [NO_FLOW, if has_data { NO_ACKS } else { "" }].concat();
     }
     flows.sort_by_key(|flow| std::cmp::Reverse(flow.rate));
     selection.apply(&mut flows);
@@ -160,6 +184,37 @@ pub fn flows(views: &[View], selection: &Selection<FlowView>, width: Option<usiz
 mod tests {
     use super::*;
     use tcpilot_show::select::ListQuery;
+
+    #[test]
+    fn a_device_says_what_was_not_parsed() {
+        let text = |other_packets, unreadable_packets| {
+            let view = View {
+                other_packets,
+                unreadable_packets,
+                ..View::example(vec![])
+            };
+            head(&[view])
+        };
+        assert!(
+            text(1202, 3)
+                .contains("\nnot parsed: 1202 of other protocols, 3 with unreadable headers\n")
+        );
+        assert!(!text(0, 0).contains("not parsed"));
+    }
+
+    #[test]
+    fn data_without_acknowledgements_name_an_option() {
+        let selection = Selection::new(&ListQuery::default()).unwrap();
+        let text = |unproved_packets| {
+            let view = View {
+                unproved_packets,
+                ..View::example(vec![])
+            };
+            flows(&[view], &selection, None)
+        };
+        assert_eq!(text(7), NO_FLOW);
+        assert!(text(500).contains("--acks-at DEV"));
+    }
 
     #[test]
     fn a_capture_says_what_was_not_judged() {
@@ -188,6 +243,17 @@ the capture ends within a packet; this is what comes before
         assert_eq!(head(std::slice::from_ref(&view)), expected);
         let selection = Selection::new(&ListQuery::default()).unwrap();
         assert_eq!(flows(&[view], &selection, None), NO_FLOW_READ);
+    }
+
+    #[test]
+    fn name_of_device_is_escaped_in_head() {
+        let mut view = View::example(vec![]);
+        for capture in [None, Some(CaptureView::default())] {
+            view.device = "e\u{1b}[2J\n".to_owned();
+            view.capture = capture;
+            let head = head(std::slice::from_ref(&view));
+            assert!(head.starts_with("e\\u{1b}[2J  · 1"), "{head:?}");
+        }
     }
 
     #[test]

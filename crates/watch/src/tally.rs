@@ -1,7 +1,7 @@
 //! Bytes by device, protocol, group and algorithm. Pure: it knows neither the clock nor a file.
 //!
-//! A flow has no group during its first rounds. Its bytes of that time are held back until it has one, so that
-//! they count for its later group. They are held for a minute at most.
+//! A flow has no group during its first rounds. Its bytes are held back until it has one, for a minute
+//! at most, so they count for its later group.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -77,7 +77,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Takes the flows of a look at all devices. Flows that are gone since the last look are added as they were.
+    /// Takes the flows of a look at all devices. Flows gone since the last look are added as they were.
     pub fn look(&mut self, views: &[View], now: Instant) {
         let mut before = std::mem::take(&mut self.seen);
         for flow in views.iter().flat_map(|view| &view.flows) {

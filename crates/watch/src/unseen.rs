@@ -1,7 +1,7 @@
-//! Packets that passed the queue while no program saw them. Both the queue and the programs count the
-//! packets that leave. A busy host may not run a program at every event, and then the counts differ.
+//! Packets out of the queue, unseen by the programs. Both the queue and the programs count packets on the
+//! way out. A busy host may not run a program at every event, and then the counts differ.
 //!
-//! The two counts are read one after the other while packets pass. The packets that passed in between are
+//! The two counts are read one after the other while packets pass. The packets in between are
 //! subtracted, so the result is a lower bound.
 
 use std::io;
@@ -50,7 +50,7 @@ impl Unseen {
         Some(self.compare(now))
     }
 
-    /// Whether the device queued packets at the last look; `None` if that cannot be read.
+    /// Whether the device queued packets at the last look; `None` if unreadable.
     pub fn has_queue(&self) -> Option<bool> {
         self.has_queue
     }

@@ -19,7 +19,7 @@ figures! {
         judged_packets: u64, Packets;
         /// IP, but neither TCP nor UDP.
         other_packets: u64, Packets;
-        /// Not IP: ARP, PPPoE, MPLS.
+        /// Not IP: ARP, MPLS, control packets of PPPoE.
         not_ip_packets: u64, Packets;
         /// Fragments behind the first.
         fragments: u64, Packets;
@@ -50,9 +50,9 @@ figures! {
         t_s: f64, Seconds;
         /// The highest recent rate of leaving packets, over a tenth of a second.
         link_rate: u64, BytesPerSecond;
-        /// The rate at which packets leave while others wait: what the link can do. `null` until a queue was seen.
+        /// The rate of leaving packets while others wait: the link's capacity. `null` until a queue was seen.
         link_capacity: Option<u64>, BytesPerSecond;
-        /// What leaves, over about a second, of what can.
+        /// The used part of the capacity, over about a second.
         link_used: Option<f64>, Share;
         /// The longest recent time of a packet in the queue.
         link_queue_us: u32, Microseconds;
@@ -66,11 +66,11 @@ figures! {
         other_packets: u64, Packets;
         /// Packets whose headers could not be read.
         unreadable_packets: u64, Packets;
-        /// Data packets of flows that are not shown, because no acknowledgement of theirs was seen here, or because they
-        /// are of UDP and not QUIC.
+        /// Data packets of hidden flows: no acknowledgement of theirs was seen here, or they are of UDP and not
+        /// QUIC.
         unproved_packets: u64, Packets;
-        /// Packets that left the queue by its own count and that the programs did not see, at least; `null` if the
-        /// device has no queue that counts.
+        /// Packets counted by the queue but not seen by the programs, at least; `null` if the device has no
+        /// queue with counters.
         unseen_packets: Option<u64>, Packets;
         /// Missed events: the program was already running on that CPU.
         missed_events: u64;

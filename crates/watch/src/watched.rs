@@ -10,6 +10,7 @@ use tcpilot_show::failure::{Failure, Kind};
 
 use super::{flows::Flows, model::Models, rate::LinkRate, record::Recorder, unseen, views::View};
 use crate::{
+    acks::Acks,
     args::{Classifier, WatchArgs},
     fair::{self, Fair, Marker},
     link::Device,
@@ -20,6 +21,7 @@ pub struct Watched<'a> {
     // Declared before `watch`: the queues go before their programs.
     fair: Option<Fair>,
     marker: Option<Marker>,
+    acks: Option<Acks>,
     watch: Watch,
     device: Device,
     flows: Flows<'a>,
@@ -34,12 +36,14 @@ impl<'a> Watched<'a> {
     /// There is no such device, the kernel refuses the programs, or a file cannot be written.
     pub fn load(args: &WatchArgs, name: &str, models: &'a Models) -> Result<Watched<'a>, Failure> {
         let device = Device::find(name)?;
+        let acks = args.acks_at.as_deref().map(Acks::find).transpose()?;
         let mut watch = fair::load(args, options(args)?, models.in_kernel())?;
         watch.set_device(device.index())?;
         watch.set_queue(unseen::has_queue(device.index()))?;
         Ok(Watched {
             fair: None,
             marker: None,
+            acks,
             flows: Flows::new(args.classifier, models),
             rate: LinkRate::new(Instant::now(), watch.totals().left_bytes),
             recorder: args.record.as_deref().map(Recorder::create).transpose()?,
@@ -48,8 +52,8 @@ impl<'a> Watched<'a> {
         })
     }
 
-    /// Makes the device fair and marks its packets, if that is asked for, and begins to look. `of_life`: for one report over the
-    /// flows' whole lives.
+    /// Makes the device fair and marks its packets, if asked to, and begins to look. `of_life`: for one report
+    /// over the flows' whole lives.
     ///
     /// # Errors
     /// The kernel refuses the queues, or the program.
@@ -59,6 +63,9 @@ impl<'a> Watched<'a> {
             let mut marker = Marker::default();
             marker.follow(&self.watch, &self.device)?;
             self.marker = Some(marker);
+        }
+        if let Some(acks) = &mut self.acks {
+            acks.follow(&self.watch)?;
         }
         self.flows.begin(of_life);
         Ok(())
@@ -85,7 +92,7 @@ impl<'a> Watched<'a> {
     /// Looks at the device and its flows.
     ///
     /// # Errors
-    /// A map cannot be read, or the kernel refuses the queues of a device that came back.
+    /// A map cannot be read, or the kernel refuses the queues of a returned device.
     pub fn look(&mut self) -> Result<View, Failure> {
         self.watch.set_device(self.device.look())?;
         let mut view = self.flows.look(&mut self.watch, &self.device)?;
@@ -98,6 +105,9 @@ impl<'a> Watched<'a> {
         }
         if let Some(marker) = &mut self.marker {
             marker.follow(&self.watch, &self.device)?;
+        }
+        if let Some(acks) = &mut self.acks {
+            acks.follow(&self.watch)?;
         }
         Ok(view)
     }

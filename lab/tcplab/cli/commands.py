@@ -20,7 +20,7 @@ _TIMEOUT_S = 3600.0
 BATCH_MOST = 24
 """Each cell's folder takes a slot of the machine's PCI bus."""
 Sub = Any
-"""The type that add_subparsers returns; its class is private."""
+"""The return type of add_subparsers, a private class."""
 
 
 def add_list(sub: Sub) -> None:
@@ -162,7 +162,7 @@ def settings_of(options: argparse.Namespace, scenario: Scenario) -> Settings:
 
 
 def _run(options: argparse.Namespace) -> int:
-    # Libraries that take a second to import, which the other commands do not need.
+    # These libraries take a second to import, and the other commands do not need them.
     from tcplab.export.csv import write_csv
     from tcplab.results.read import read_campaign
     from tcplab.run import campaign
@@ -184,7 +184,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _runner(options: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[Any, list[str]]:
-    """What runs batches of jobs; or why there is no cluster to do it."""
+    """The runner of batches of jobs; or the reason for a missing cluster."""
     from tcplab.run import cluster, local
 
     if not options.scheduler:

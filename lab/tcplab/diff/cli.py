@@ -137,7 +137,7 @@ def _labels(labels: Mapping[str, Any]) -> str:
 
 
 def _head(campaign: Campaign) -> dict[str, Any]:
-    """The facts about a campaign that a reader needs to judge a difference."""
+    """The facts about a campaign for judging a difference."""
     manifest = campaign.manifest
     kernels = sorted({c.kernel for c in campaign.cells() if c.kernel})
     return {

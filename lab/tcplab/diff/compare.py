@@ -1,4 +1,4 @@
-"""Which medians of two campaigns differ by more than a tolerance: a pure function of summaries."""
+"""Medians of two campaigns differing by more than a tolerance: a pure function of summaries."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Row:
     apart: bool | None
     """Whether the two intervals have nothing in common; None if either has under 95 %."""
     retransmitted: tuple[float | None, float | None] | None = None
-    """Of a goodput: the share of segments that were retransmitted for it, in a and in b."""
+    """For a goodput: the share of retransmitted segments, in a and in b."""
 
 
 @dataclass(frozen=True)
 class Diff:
-    """All rows, and the points that only one campaign has."""
+    """All rows, and the points of only one campaign."""
 
     tolerance: float
     rows: list[Row]

@@ -1,7 +1,7 @@
 """Calibration: does the path agree with the cell?  Measured in every run, before its traffic.
 
-flowgen measures an idle round trip, a UDP rate, losses and this host's timers; here is what they
-should be, and whether they are.  A cell that fails is kept and marked rejected.
+flowgen measures an idle round trip, a UDP rate, losses and this host's timers; this module computes
+the expected values and compares.  A failing cell is kept and marked rejected.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _RATE_TOLERANCE = 0.05
 _RTT_TOLERANCE_MS = 1.0
 _RTT_TOLERANCE = 0.05
 _MOST_LATE_MS = 5.0
-# One late sample in ten minutes changes no mean; a host that stood still for longer has stopped
-# the traffic, too.
+# One late sample in ten minutes changes no mean; a host stalled for longer has stopped the traffic,
+# too.
 _LONGEST_STANDSTILL_MS = 500.0
 # A chance of about 1 in 10,000 of rejecting a good run.
 _SIGMAS = 4.0
@@ -30,7 +30,7 @@ _SIGMAS = 4.0
 
 @dataclass(frozen=True)
 class Target:
-    """A path that is measured, and its expected properties."""
+    """A measured path, and its expected properties."""
 
     link: Link
     """As the path should behave, whatever it is made of."""
@@ -131,7 +131,7 @@ def _rate(link: Link, report: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rate_tolerance(link: Link) -> float:
-    """Random losses make the rate that arrives random too."""
+    """Random losses make the arriving rate random too."""
     if not link.loss_percent:
         return _RATE_TOLERANCE
     packets = max(0.5 * (link.expected_mbit() or 0) * 1e6 / (PACKET_BYTES * 8), 60)

@@ -1,8 +1,8 @@
 """tcpilot's congestion controls, registered in this kernel for as long as a campaign runs.
 
-A kernel has each name once, for all namespaces.  If each cell registered its own, the one that
-ended first would take them from those beside it.  Campaigns share a lock for the same reason: the
-one that registered them lets them go when no other runs.
+A kernel has each name once, for all namespaces.  If each cell registered its own, the first to end
+would take them from the others.  Campaigns share a lock for the same reason: the campaign with the
+registration removes it when no other runs.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from tcplab.scenario.model import Cell
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 LOCK = Path("/run/tcplab-algorithms.lock")
-"""Every campaign that uses them on this host has it, shared."""
+"""Every campaign using them on this host holds it, shared."""
 _READY = "held by this process"
 _TAKEN = "is loaded already"
 _TRIES, _PAUSE_S = 10, 1.0
 
 
 def objects(names: Sequence[str], binaries: Path) -> list[str]:
-    """The words for `tcpilot cc load`: a researcher's own <name>.bpf.o beside the binary goes
-    before the one in the binary."""
+    """The words for `tcpilot cc load`: a researcher's own <name>.bpf.o next to the binary has
+    priority over the built-in one."""
     own = {name: binaries / f"{name}.bpf.o" for name in names}
     return [str(own[name]) if own[name].exists() else name for name in names]
 
 
 @contextmanager
 def held(cells: Sequence[Cell], tcpilot: Path) -> Iterator[None]:
-    """Registers the algorithms that the cells ask for and nobody else holds.
+    """Registers the cells' algorithms, unless somebody else holds them.
 
     Raises EngineError if it cannot."""
     wanted = sorted({name for cell in cells for name in need.ours(cell)})
@@ -73,7 +73,7 @@ def _wait_for_others(lock: IO[str]) -> None:
 
 
 def _loaded(wanted: Sequence[str], tcpilot: Path) -> subprocess.Popen[str] | None:
-    """The process that holds the missing ones; None if nothing is missing."""
+    """The process holding the missing ones; None if nothing is missing."""
     for tries_left in reversed(range(_TRIES)):
         there = AVAILABLE.read_text().split()
         missing = [name for name in wanted if f"{PREFIX}{name}" not in there]
@@ -97,7 +97,7 @@ def _start(names: Sequence[str], tcpilot: Path) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        # Ctrl-C reaches the campaign alone, which ends its cells first.
+        # Ctrl-C reaches the campaign alone, so it can end its cells first.
         start_new_session=True,
         preexec_fn=die_with_parent(),
     )

@@ -1,5 +1,5 @@
-"""Engine `here`: the cell's script on this kernel, in network, mount and process namespaces of its
-own, which end with its first process, whatever ended it.  Needs root."""
+"""Engine `here`: the cell's script on this kernel, in its own network, mount and process
+namespaces.  They end with its first process, for any reason.  Needs root."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MPTCP = Path("/proc/sys/net/mptcp")
 _FAST_MBIT = 400.0
 """From this rate on a cell has the machine for itself, and its relay and ends have a processor."""
 _UNSHARE = ("--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
-# ip keeps the names of namespaces in /run, which is private here.
+# ip keeps the names of namespaces in /run, private here.
 _FIRST = 'mount -t tmpfs tmpfs /run && ip link set lo up && exec sh "$0"'
 _QDISC_ARGUMENTS = {
     "tbf": "tbf rate 1mbit burst 3000 limit 3000",
@@ -39,8 +39,8 @@ _QDISC_ARGUMENTS = {
 
 
 def fitted(cell: Cell) -> Cell:
-    """The cell as this kernel can run it: delays by a relay if there is no netem, and tcpilot's
-    algorithms for those that it lacks if the scenario wants that."""
+    """The cell as this kernel can run it: delays by a relay if there is no netem, and, if the
+    scenario allows it, tcpilot's algorithms for missing ones."""
     if cell.stand_ins:
         cell = replace(cell, flows=tuple(map(_stood_in, cell.flows)))
     if _netem(cell) and not _qdisc("netem"):
@@ -50,7 +50,7 @@ def fitted(cell: Cell) -> Cell:
 
 def _own_processor(cell: Cell) -> int | None:
     """The last processor, for the relay and the ends of a fast cell: at high rates the kernel works
-    for long without yielding, and a thread that wakes up beside it comes too late."""
+    for long without yielding, and a thread on the same processor wakes up too late."""
     processors = sorted(os.sched_getaffinity(0))
     is_fast = max((link.rate_mbit or 0) for link in cell.links) >= _FAST_MBIT
     return processors[-1] if is_fast and len(processors) > 1 else None
@@ -114,7 +114,7 @@ def _available() -> list[str]:
 
 
 def _no_defaults(cells: list[Cell]) -> list[str]:
-    """Algorithms that the kernel does not let a namespace have as its default; with the remedy."""
+    """Algorithms forbidden by the kernel as a namespace's default; with the remedy."""
     allowed = (_TCP / "tcp_allowed_congestion_control").read_text().split()
     wanted = {cell.sysctl.get("net.ipv4.tcp_congestion_control") for cell in cells}
     refused = sorted(name for name in wanted if name in _available() and name not in allowed)
@@ -137,7 +137,7 @@ def _control(name: str) -> bool:
 
 @cache
 def _qdisc(kind: str) -> bool:
-    """Tried on a device in a namespace that is gone afterwards; the kernel loads modules."""
+    """Tried on a device in a temporary namespace; the kernel loads modules."""
     arguments = _QDISC_ARGUMENTS.get(kind, kind)
     script = f"ip link add d0 type veth peer name d1 && tc qdisc add dev d0 root {arguments}"
     answer = subprocess.run(["unshare", "--net", "sh", "-c", script], capture_output=True)
@@ -190,8 +190,8 @@ def _cgroups() -> Path | None:
 
 @contextmanager
 def _cgroup(cell: Cell) -> Iterator[dict[str, str]]:
-    """A cgroup for a cell that a tuner steers, so that it steers nothing else; and for one whose
-    programs are counted, so that no others are."""
+    """A cgroup for a cell with a tuner, which then steers nothing else; or with counted programs,
+    to exclude all others."""
     if not _has_cgroup(cell):
         yield {}
         return

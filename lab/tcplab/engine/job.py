@@ -1,4 +1,4 @@
-"""A job: one cell to run, as JSON, so that it can go to another process or another host."""
+"""A job: one cell to run, as JSON, for another process or another host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Settings:
 
     engine: EngineName
     kernel: str
-    """Of the machine; `here` has its own."""
+    """The machine's kernel; `here` runs on the host's."""
     virtual_time: bool
     flowgen: str
     tcpilot: str

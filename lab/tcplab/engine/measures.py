@@ -1,5 +1,5 @@
-"""Measures of a cell beside its traffic: runs and time of the tuner's programs, its memory, and
-the time of all processors."""
+"""Measures of a cell in addition to its traffic: runs and time of the tuner's programs, its memory,
+and the time of all processors."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ MEMORY = "memory.jsonl"
 
 
 def sampled_programs(cell: Cell) -> str:
-    """Further words of `flowgen play`.  In the sender's namespace /sys is another, so that the
-    cgroup is handed over open."""
+    """Further words of `flowgen play`.  The sender's namespace has another /sys, so the cgroup is
+    handed over open."""
     return f' --programs /proc/self/fd/9 9<"{CGROUP}"' if cell.measure.programs else ""
 
 
@@ -34,7 +34,7 @@ def stop(cell: Cell) -> list[str]:
 
 
 def processor(cell: Cell, when: str) -> list[str]:
-    """Line that keeps the processors' account, `before` the traffic and `after` it."""
+    """The line to save the processors' times, `before` the traffic and `after` it."""
     return [f"head -n 1 /proc/stat >processor-{when}"] if cell.measure.processor else []
 
 

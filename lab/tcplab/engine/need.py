@@ -11,14 +11,14 @@ _QDISC_MODULES = {"red_sfq": ("red", "sfq"), "pfifo": ()}
 
 
 def congestion_controls(cell: Cell) -> set[str]:
-    """Names that flows and sysctls ask for."""
+    """Names in flows and sysctls."""
     named = {flow.cc for flow in cell.flows if not flow.quic} - {ABSENT, SYSTEM}
     system = cell.sysctl.get("net.ipv4.tcp_congestion_control")
     return named | ({system} if system else set())
 
 
 def ours(cell: Cell) -> list[str]:
-    """Algorithms that tcpilot brings, without the prefix, as `tcpilot cc load` names them."""
+    """tcpilot's algorithms, without the prefix, as `tcpilot cc load` names them."""
     named = congestion_controls(cell)
     return sorted(without_prefix(name) for name in named if is_own(name))
 
@@ -62,7 +62,7 @@ def _many(cell: Cell) -> bool:
 
 
 def modules(cell: Cell) -> tuple[str, ...]:
-    """Modules to load, by their usual names; for a kernel that has them as modules."""
+    """Modules to load, by their usual names; for a kernel with modules."""
     named = sorted(congestion_controls(cell))
     foreign = [n for n in named if n not in _BUILT_IN and not is_own(n)]
     controls = [f"tcp_{name}" for name in foreign]

@@ -1,4 +1,4 @@
-"""Processes that end with the one that started them, whatever ended it."""
+"""Processes that end with their parent, for any reason."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _LIBC = ctypes.CDLL(None)
 
 
 def die_with_parent(by: int = signal.SIGKILL) -> Callable[[], None]:
-    """For a child, between fork and exec.  The signal comes when the thread that started the child
-    ends, not the process."""
+    """For a child, between fork and exec.  The signal comes when the starting thread ends, not the
+    process."""
     parent = os.getpid()
 
     def prepare() -> None:

@@ -1,4 +1,4 @@
-"""Programs and libraries that cells need, whichever engine runs them."""
+"""Programs and libraries for cells, on any engine."""
 
 from __future__ import annotations
 

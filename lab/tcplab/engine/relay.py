@@ -17,7 +17,7 @@ from tcplab.scenario.destinations import destinations
 from tcplab.scenario.model import PACKET_BYTES, Cell, Link
 
 USABLE = 0.8
-"""Share of its saturation rate that cells may ask for."""
+"""The largest usable share of its saturation rate."""
 _SECONDS = 2
 # How late packets may be, whichever is longest: so many microseconds, a share of the round trip,
 # and a share of a packet's time on the fastest link, since nothing happens in shorter steps there.
@@ -50,7 +50,7 @@ ip netns exec near "$2" bulk --to 10.255.0.2:5201 --seconds "$3" --cc cubic >rep
 
 
 def program(flowgen: str) -> Path:
-    """It is built beside flowgen."""
+    """Next to flowgen."""
     return Path(flowgen).with_name("pathrelay")
 
 
@@ -61,9 +61,9 @@ _MOST_SEGMENTS = 45
 
 @cache
 def saturation_mbit(flowgen: str, segments: int = 1) -> float:
-    """Goodput of one connection over an idle relay that delays by 1 ms, with up to so many segments
-    a packet.  Not of the host's own algorithm: one that paces single packets is limited by its
-    timer."""
+    """Goodput of one connection over an idle relay with 1 ms of delay and up to `segments` a
+    packet.  It does not use the host's default algorithm: with paced single packets the
+    host's timer would limit it."""
     with tempfile.TemporaryDirectory() as folder:
         inner = "mount -t tmpfs tmpfs /run && ip link set lo up && cd " + shlex.quote(folder)
         words = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
@@ -73,7 +73,7 @@ def saturation_mbit(flowgen: str, segments: int = 1) -> float:
         done = subprocess.run(words, capture_output=True, text=True, timeout=60)
         if done.returncode != 0:
             said = done.stderr.strip().splitlines()
-            # A message that could not be written either.
+            # Not even the message could be written.
             last = (said or [f"no message; is {tempfile.gettempdir()} full?"])[-1]
             raise EngineError(f"pathrelay cannot be measured: {last}")
         report = json.loads(Path(folder, "report").read_text())
@@ -122,7 +122,7 @@ def verdict(cell: Cell, reports: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _rtts_ms(cell: Cell) -> list[float]:
-    """Every delay that a packet may have; of many destinations theirs."""
+    """Every possible delay of a packet, also to many destinations."""
     many = destinations(cell)
     own_ms = [topology.shaped(cell.links[0], one).rtt_ms for one in many]
     first_ms = topology.rtts_ms(cell)[0]
@@ -130,7 +130,7 @@ def _rtts_ms(cell: Cell) -> list[float]:
 
 
 def _rates_mbit(cell: Cell) -> list[float]:
-    """Every rate that a packet may meet."""
+    """Every possible rate."""
     many = destinations(cell)
     own = [topology.shaped(cell.links[0], one).rate_mbit for one in many]
     return [rate or math.inf for rate in own or [link.rate_mbit for link in _ever(cell)]]

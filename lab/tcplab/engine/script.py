@@ -1,6 +1,6 @@
-"""The shell script of a cell, which both engines run as root in a place of its own.
+"""The shell script of a cell, run by both engines as root in a place of its own.
 
-It builds the path, calibrates it, makes its queues anew, starts the tuner, lets flowgen play the
+It builds the path, calibrates it, recreates its queues, starts the tuner, lets flowgen play the
 plan, and leaves everything in the cell's folder.  Programs are started, and files read, before the
 measured time.
 """
@@ -44,7 +44,7 @@ class Programs:
 
 
 def files(cell: Cell, seed: int, programs: Programs) -> dict[str, str]:
-    """The files of a cell's folder that the script reads, and the script, by name."""
+    """The script and its input files in a cell's folder, by name."""
     found = {"plan.json": json.dumps(plan(cell, seed), indent=1)}
     for name, lines in topology.ip_lines(cell).items():
         found[f"ip-{name or 'outer'}"] = _lines(lines)
@@ -131,7 +131,7 @@ def _network(cell: Cell, programs: Programs, seed: int) -> list[str]:
             lines.append(f"in_ns {end} sysctl -qw {words} || fail {failed}")
     default = cell.sysctl.get(_DEFAULT_CC)
     if default and cell.tuner.name != "none":
-        # A tuner runs beside the sender's namespace, and its host's default must be the sender's.
+        # A tuner runs outside the sender's namespace, and its host's default must be the sender's.
         words = shlex.quote(f"{_DEFAULT_CC}={default}")
         lines.append(f"sysctl -qw {words} || fail 'sysctl {_DEFAULT_CC}'")
     lines.append(f"in_ns left sysctl {' '.join(SYSCTLS)} >sysctls 2>/dev/null")
@@ -155,14 +155,14 @@ def _relay(cell: Cell, programs: Programs, seed: int) -> list[str]:
 
 
 def _captures(cell: Cell) -> list[str]:
-    """A capture at each end that is asked for, of its device on the first link."""
+    """A capture at each requested end, of its device on the first link."""
     devices = {"left": "l0", "right": topology.receiver_device(0, 0)}
     lines = []
     for end in cell.capture.ends():
         words = f"capture {devices[end]} --out {end}.pcap --snap-bytes {cell.capture.snap_bytes}"
         lines += [
             'step capture "flowgen capture"',
-            # ip becomes the program, so that $! is its number.
+            # ip becomes the program, so $! is its number.
             f'ip netns exec {end} "$flowgen" {words} >capture-{end}.out 2>capture-{end}.err &',
             f"capture_{end}=$!",
             f"await capture-{end}.out capturing capture-{end}.err",
@@ -200,7 +200,7 @@ def _receiver(cell: Cell) -> list[str]:
         write = f"echo {1000 * link.receiver_gro_us} >{timeout}"
         said = '2>offload.err || fail "$(tail -n 1 offload.err)"'
         lines += [
-            # Else the pair hands packets over past the place at which they would be joined.
+            # Else the veth pair bypasses the place where packets are joined.
             f'in_ns {before} "$flowgen" offload {peer} --tso off {said}',
             f'in_ns {behind} "$flowgen" offload {device} --gro on {said}',
             f"in_ns {behind} sh -c '{write}' || fail 'no {timeout}'",
@@ -209,9 +209,9 @@ def _receiver(cell: Cell) -> list[str]:
 
 
 def _apart(cell: Cell) -> list[str]:
-    """Keeps the bottlenecks off the relay's processor, on which the programs of the ends are.  A
-    fast bottleneck's timer takes all of a processor's time, and goes before programs: a sender
-    beside it writes only when the queue is empty, and never fills it."""
+    """Keeps the bottlenecks off the processor of the relay and of the ends' programs.  A fast
+    bottleneck's timer takes all of a processor's time, and goes before programs: a sender on that
+    processor writes only when the queue is empty, and never fills it."""
     if cell.relay_processor is None:
         return []
     others = sum(1 << i for i in os.sched_getaffinity(0) - {cell.relay_processor})

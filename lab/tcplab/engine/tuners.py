@@ -49,7 +49,7 @@ wait $tuner"""
 
 
 def start(tuner: Tuner) -> list[str]:
-    """Lines that start it; they return when it acts."""
+    """Shell lines to start it; they return when it acts."""
     if tuner.name == "tcpilot":
         return [_TCPILOT]
     if tuner.name == "bpftune":
@@ -58,7 +58,7 @@ def start(tuner: Tuner) -> list[str]:
 
 
 def stop(tuner: Tuner) -> list[str]:
-    """Lines that keep its knowledge, and stop it."""
+    """Shell lines to save its state, and stop it."""
     found = {"tcpilot": [_TCPILOT_STOP], "bpftune": [_BPFTUNE_STOP], "limit": limits.stop()}
     return found.get(tuner.name, [])
 

@@ -82,7 +82,7 @@ def programs(cell: Cell, settings: Settings, folder: Path) -> Programs:
 
 
 def fitted(cell: Cell) -> Cell:
-    """The machines' kernels have all that cells need."""
+    """The cell unchanged: the machines' kernels have everything."""
     return cell
 
 
@@ -91,8 +91,8 @@ def run_scripts(
 ) -> None:
     """Boots once and runs the cells' scripts one after the other, each in namespaces of its own.
 
-    `ended` is called as each ends.  Raises CellError when the machine fails, which is the end of
-    the cell that ran then and of those after it.
+    `ended` is called as each ends.  Raises CellError when the machine fails.  This ends the running
+    cell and all later ones.
     """
     first = cells[0][0]
     sid = first.tuner.name == "bpftune"

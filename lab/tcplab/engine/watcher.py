@@ -8,7 +8,7 @@ from tcplab.scenario.model import Cell
 FILES = ("watch.bin", "watch.jsonl")
 """Its files: rounds and intervals (docs/use/watch.md), and a line per flow and second."""
 
-# Its first line says that it is attached.  ip becomes the program, so that $! is its number.
+# Its first line reports the attachment.  ip becomes the program, so $! is its number.
 _START = """\
 step watch "tcpilot watch"
 ip netns exec {namespace} "$tcpilot" watch {device} --json {options} >watch.jsonl 2>watch.err &
@@ -25,12 +25,12 @@ def is_wanted(cell: Cell) -> bool:
 
 
 def files(cell: Cell) -> tuple[str, ...]:
-    """Those of FILES that a cell has."""
+    """The cell's subset of FILES."""
     return FILES if cell.watch.record else FILES[1:] if cell.watch.fair else ()
 
 
 def start(cell: Cell) -> list[str]:
-    """Lines that start it; they return when it sees packets."""
+    """Shell lines to start it; they return when it sees packets."""
     if not is_wanted(cell):
         return []
     namespace, device = topology.bottleneck(cell, 0)
@@ -46,5 +46,5 @@ def start(cell: Cell) -> list[str]:
 
 
 def stop(cell: Cell) -> list[str]:
-    """Lines that end it; its measures are in the cell's folder then."""
+    """Shell lines to end it; its measures are in the cell's folder then."""
     return [_STOP] if is_wanted(cell) else []

@@ -22,12 +22,12 @@ _TEMPORARY = ("client_body", "fastcgi", "proxy", "scgi", "uwsgi")
 
 
 def is_wanted(cell: Cell) -> bool:
-    """Whether a flow of it downloads."""
+    """Whether one of its flows downloads."""
     return any(flow.is_web for flow in cell.present())
 
 
 def missing(cells: Sequence[Cell]) -> list[str]:
-    """A sentence for each program that is neither here nor to be had."""
+    """A sentence for each program neither installed nor obtainable."""
     if not any(is_wanted(cell) for cell in cells):
         return []
     _nginx()
@@ -35,7 +35,7 @@ def missing(cells: Sequence[Cell]) -> list[str]:
 
 
 def files(cell: Cell) -> dict[str, str]:
-    """nginx as a package brings it, but for folders that a cell may write."""
+    """nginx as packaged, except for folders writable by a cell."""
     if not is_wanted(cell):
         return {}
     address = topology.with_port("::" if 6 in topology.versions(cell) else "0.0.0.0", WEB_PORT)
@@ -58,7 +58,7 @@ http {{
 
 
 def start(cell: Cell, seed: int) -> list[str]:
-    """Lines that make the files, which are holes and take no room, and start it.
+    """Shell lines to make the sparse files and start it.
 
     It ends with the cell's namespace of processes.
     """

@@ -1,4 +1,4 @@
-"""A cell in Flent's data format, version 4, which `flent -i` and flent-gui plot.
+"""A cell in Flent's data format, version 4, for plots by `flent -i` and flent-gui.
 
 A cell becomes a result of Flent's test `tcp_nup`: a series of goodput per connection, their
 average, sum and Jain's index, and as raw values the window, the round-trip time and the rates
@@ -31,7 +31,7 @@ Series = list[float | None]
 
 
 def write_flent(campaign: Campaign, cell: Cell, folder: Path) -> Path | None:
-    """Writes `<cell>.flent.gz` into a folder that exists; None for a cell without samples."""
+    """Writes `<cell>.flent.gz` into an existing folder; None for a cell without samples."""
     found = as_flent(campaign, cell)
     if found is None:
         return None
@@ -75,7 +75,7 @@ def as_flent(campaign: Campaign, cell: Cell) -> dict[str, Any] | None:
 
 
 def _goodput_mbit(rows: pd.DataFrame, at: np.ndarray[Any, Any], begin: float, end: float) -> Series:
-    """Over the step that ends at each time; None while the connection was not alive."""
+    """Over the step before each time; None while the connection was not alive."""
     acked = acked_at(rows, np.concatenate([[at[0] - STEP_S], at]), begin)
     rate = np.diff(acked) * 8e-6 / STEP_S
     return [float(r) if begin < t <= end + STEP_S else None for t, r in zip(at, rate, strict=True)]
@@ -89,7 +89,7 @@ def _with_rate(rows: pd.DataFrame, begin: float) -> pd.DataFrame:
 
 
 def _raw(row: dict[Any, Any], start: datetime) -> dict[str, Any]:
-    """One sample under the names that Flent's plots of TCP statistics use."""
+    """One sample under the names in Flent's plots of TCP statistics."""
     found = {
         "t": start.timestamp() + row["t_s"],
         "val": row["val"],

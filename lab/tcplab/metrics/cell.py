@@ -29,8 +29,7 @@ def write_cell(folder: Path) -> dict[str, Any]:
 def cell_metrics(cell: Cell) -> dict[str, Any]:
     """`values` by name, `groups` by flow group, and the report's lines.
 
-    Names, units and sources: `tcplab.catalogue`.  A value that the run cannot tell is
-    None.
+    Names, units and sources: `tcplab.catalogue`.  An unknown value is None.
     """
     everything = cell.flows()
     flows = everything[~everything["warmup"].fillna(False).astype(bool)]
@@ -83,7 +82,7 @@ def cell_metrics(cell: Cell) -> dict[str, Any]:
 
 
 def _of_flows(flows: pd.DataFrame, samples: pd.DataFrame) -> Values:
-    """Metrics that are as meaningful for one flow group as for all."""
+    """Metrics for one flow group or all flows."""
     each = rates.flow_goodputs_mbit(flows)
     rtt = delays.rtt_ms(samples)
     cwnd = pd.to_numeric(samples["cwnd_packets"]).dropna()
@@ -112,7 +111,7 @@ def _cost_of(acks: dict[str, dict[str, int]]) -> Values:
 
 
 def _processor_of(spent_s: dict[str, float] | None, flows: pd.DataFrame) -> Values:
-    """The processors' time over what arrived, if it was measured."""
+    """The processors' time over the arrived data, if measured."""
     gbit = float(flows["bytes"].sum()) * 8e-9
     if not spent_s or not gbit:
         return {}
@@ -142,7 +141,7 @@ def _of_link(samples: pd.DataFrame, flows: pd.DataFrame, rate_mbit: float | None
 def _of_company(
     flows: pd.DataFrame, per_second: pd.DataFrame, jains: pd.Series[float], ideal: Ideal
 ) -> Values:
-    """Metrics of connections that are alive at the same time."""
+    """Metrics of simultaneous connections."""
     if not _together(flows):
         return dict.fromkeys(("jain", "jain_per_second", "max_min_share", "convergence_s"))
     return {
@@ -171,7 +170,7 @@ def _in_turn(flows: pd.DataFrame) -> bool:
 
 
 def _together(flows: pd.DataFrame) -> bool:
-    """Whether there is a moment at which all connections are alive."""
+    """Whether all connections are alive at some moment."""
     return len(flows) > 0 and float(flows["start_s"].max()) < float(flows["end_s"].min())
 
 
@@ -191,7 +190,7 @@ def _of_queue(queues: pd.DataFrame, ideal: Ideal) -> Values:
 
 
 def _rise(counter: pd.Series[Any]) -> float:
-    """From the first to the last sample; 0 for a counter that the qdisc does not have."""
+    """From the first to the last sample; 0 for a counter missing in the qdisc."""
     known = pd.to_numeric(counter).fillna(0)
     return float(known.iloc[-1] - known.iloc[0])
 
@@ -201,7 +200,7 @@ def _counts(names: pd.Series[Any]) -> dict[str, int]:
 
 
 def _finite(values: Values) -> Values:
-    """JSON has no NaN; a value that is none is None."""
+    """JSON has no NaN; it becomes None."""
     return {
         k: None if v is None or not math.isfinite(v) else float(f"{v:.6g}")
         for k, v in values.items()

@@ -1,4 +1,4 @@
-"""`tcplab metrics DIR`: computes the metrics of a campaign anew."""
+"""`tcplab metrics DIR`: recomputes the metrics of a campaign."""
 
 from __future__ import annotations
 

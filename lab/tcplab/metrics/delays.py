@@ -31,7 +31,7 @@ def percentiles(name: str, values: Sequence[float] | pd.Series[float]) -> dict[s
 def queue_delay_ms(
     queues: pd.DataFrame, link: str | None, rate_mbit: float | None
 ) -> pd.Series[float]:
-    """How long a packet that arrives now would wait: backlog over rate."""
+    """The wait of a packet arriving now: backlog over rate."""
     if not link or not rate_mbit:
         return pd.Series(dtype="float64")
     rows = queues[queues["link"] == link]
@@ -39,7 +39,7 @@ def queue_delay_ms(
 
 
 def rtt_ms(samples: pd.DataFrame) -> pd.Series[float]:
-    """Smoothed round-trip times; without the zeros of sockets that have none yet."""
+    """Smoothed round-trip times; without the zeros of sockets before their first measurement."""
     srtt = pd.to_numeric(samples["srtt_us"]).astype(float)
     return srtt[srtt > 0] / 1e3
 
@@ -51,10 +51,10 @@ def of_datagrams(rows: pd.DataFrame) -> dict[str, float | None]:
 
 
 def slowdowns(flows: pd.DataFrame, ideal: Ideal) -> pd.DataFrame:
-    """Size, completion time and slowdown of each connection that ended without error.
+    """Size, completion time and slowdown of each successful connection.
 
-    Slowdown is the completion time over IDEAL_ROUND_TRIPS base round trips plus the bytes at
-    the rate of the slowest link crossed; empty where the scenario does not tell those.
+    Slowdown is the completion time over IDEAL_ROUND_TRIPS base round trips plus the bytes at the
+    rate of the slowest link crossed; empty if the scenario lacks these.
     """
     done = flows[flows["error"].isna() & flows["fct_s"].notna()]
     fct_s = done["fct_s"].astype(float)
@@ -84,7 +84,7 @@ def _ideal_s(group: str, to: str, size_bytes: float, ideal: Ideal) -> float:
 
 
 def by_size(done: pd.DataFrame) -> list[dict[str, Any]]:
-    """Slowdown and completion time percentiles of each size bin that has connections."""
+    """Slowdown and completion time percentiles of each non-empty size bin."""
     if done.empty:
         return []
     edges = [*SIZE_BINS_BYTES, float("inf")]
@@ -101,7 +101,7 @@ def by_size(done: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def quantiles(values: pd.Series[float], count: int = 101) -> list[float]:
-    """Evenly spaced quantiles, from which a distribution is drawn; empty for no values."""
+    """Evenly spaced quantiles, to draw a distribution; empty for no values."""
     known = values.dropna()
     if known.empty:
         return []

@@ -20,11 +20,11 @@ def jain(values: Sequence[float]) -> float | None:
 
 
 def harm(solo: float | None, beside: float | None, more_is_better: bool) -> float | None:
-    """Share of its solo performance that a flow loses to a competitor: 0 none, 1 all of it.
+    """Share of a flow's solo performance lost to a competitor: 0 none, 1 all of it.
 
     Negative where it does better in company.  None where either is unknown or the base is 0.
     Ware, Mukerjee, Seshan, Sherry, HotNets 2019, section 4: (x − y)/x where more is better,
-    (y − x)/y where less is, x being the solo run's value and y that beside the competitor.
+    (y − x)/y where less is, x being the solo run's value and y the one with the competitor.
     """
     if solo is None or beside is None:
         return None
@@ -42,7 +42,7 @@ def max_min_shares(
     """The max-min fair rate of each flow, by progressive filling.
 
     `crosses` names the links of each flow; `demand` caps a flow (none by default).  Units are
-    those of `capacity`.  A flow that crosses no known link gets its demand.
+    those of `capacity`.  A flow over no known link gets its demand.
     Bertsekas, Gallager, Data Networks, section 6.5.2.
     """
     left = dict(capacity)

@@ -11,16 +11,15 @@ from scipy.stats import binom
 
 CONFIDENCE = 0.95
 ENOUGH = 6
-"""Repetitions from which on the range of all values covers the median with 95 %."""
+"""With so many repetitions the range of all values covers the median with 95 %."""
 
 
 @dataclass(frozen=True)
 class Median:
     """A median over repetitions with its interval.
 
-    `coverage` is the probability that low to high contains the distribution's median, whatever
-    the distribution: for fewer than six values the widest interval there is stays below 95 %,
-    and `enough` is False.
+    `coverage` is the probability of the median lying between low and high, for any distribution:
+    for fewer than six values even the widest interval stays below 95 %, and `enough` is False.
     """
 
     median: float
@@ -37,11 +36,11 @@ class Median:
 
 
 def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Median | None:
-    """The median and the narrowest symmetric pair of order statistics that covers it.
+    """The median and the narrowest symmetric pair of order statistics around it.
 
     With X(1) ≤ … ≤ X(n), [X(k), X(n+1−k)] covers with probability 1 − 2·P(B ≤ k−1),
-    B ~ Binomial(n, ½); k is the largest for which this is at least `confidence`, else 1.
-    None for no values.  Conover, Practical Nonparametric Statistics, section 3.2.
+    B ~ Binomial(n, ½); k is the largest with at least `confidence`, else 1.  None for no values.
+    Conover, Practical Nonparametric Statistics, section 3.2.
     """
     x = sorted(float(v) for v in values)
     n = len(x)
@@ -66,16 +65,16 @@ def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> 
 
 
 def _coverage(k: int, n: int) -> float:
-    """0 for a single value: it covers the median with no probability that is known."""
+    """0 for a single value: its probability of covering the median is unknown."""
     return max(1 - 2 * float(binom.cdf(k - 1, n, 0.5)), 0.0)
 
 
 def two_modes(values: Sequence[float]) -> bool:
     """Whether values fall into two groups: a hint to look at them, not a test.
 
-    At least six values; one gap of more than 0.6 of their range, at least two values on either
-    side of it, and the gap more than 5 % of the median.  Of six uniform values 8 % show such a
-    gap by chance, of ten 0.5 %.
+    At least six values; one gap of more than 0.6 of their range, at least two values on either side
+    of it, and the gap more than 5 % of the median.  By chance, 8 % of samples of six uniform values
+    show such a gap, and 0.5 % of ten.
     """
     x = np.sort(np.asarray(values, dtype=float))
     if x.size < ENOUGH:

@@ -12,8 +12,8 @@ def of_flows(programs: pd.DataFrame, flows: pd.DataFrame) -> Values:
     """Time per event and per connection, from the last sample before the connections to the first
     after them; empty unless it was measured and there was an event.
 
-    The time per event is the median of the samples' intervals, each of which weighs as much as it
-    has events: a timer that fires while a program runs is counted with it.
+    The time per event is the median of the samples' intervals, weighted by events: a timer firing
+    during a program is counted with it.
     """
     if programs.empty or flows.empty:
         return {}
@@ -36,7 +36,7 @@ def of_flows(programs: pd.DataFrame, flows: pd.DataFrame) -> Values:
 
 
 def weighted_median(values: pd.Series[float], weights: pd.Series[float]) -> float:
-    """The value at which half of the weight is reached."""
+    """The value at half of the weight."""
     order = np.argsort(values.to_numpy(float), kind="stable")
     reached = np.cumsum(weights.to_numpy(float)[order])
     at = int(np.searchsorted(reached, reached[-1] / 2))

@@ -1,7 +1,7 @@
 """Goodput, utilisation, retransmissions, convergence: figures over a run's connections.
 
-All functions take the tables of `tcplab.results.read`; connections marked `warmup` must have
-been removed before.  None stands for what the tables cannot tell.
+All functions take the tables of `tcplab.results.read`; connections marked `warmup` must have been
+removed before.  None stands for values unknown from the tables.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CONVERGED_FOR_S = 5
 
 
 def flow_goodputs_mbit(flows: pd.DataFrame) -> pd.Series[float]:
-    """Bytes over the connection's own duration, by row; 0 for one that failed or took no time."""
+    """Bytes over the connection's own duration, by row; 0 for a failed or instantaneous one."""
     if flows.empty:
         return pd.Series(dtype="float64")
     seconds = (flows["end_s"] - flows["start_s"]).astype(float)
@@ -49,7 +49,7 @@ def ratio_of_sums(part: pd.Series[float], whole: pd.Series[float]) -> float | No
 
 
 def utilisation(queues: pd.DataFrame, link: str | None, rate_mbit: float | None) -> float | None:
-    """Bytes that left the queue between the first and last sample, over those that the rate allows.
+    """Bytes out of the queue between the first and last sample, relative to the rate's allowance.
 
     Slightly above 1 is possible: a token bucket may send its burst at once.
     """
@@ -62,10 +62,10 @@ def utilisation(queues: pd.DataFrame, link: str | None, rate_mbit: float | None)
 
 
 def acked_at(samples: pd.DataFrame, at: Array, start_s: float) -> Array:
-    """Bytes that one connection had acknowledged at these times, interpolated.
+    """One connection's acknowledged bytes at these times, interpolated.
 
-    It starts from 0 at its start, which is before its first sample.  The subflows of a
-    multipath connection are summed.
+    It starts from 0 at its start, before its first sample.  The subflows of a multipath connection
+    are summed.
     """
     total = np.zeros(len(at))
     for _, rows in samples.groupby("link", dropna=False):
@@ -78,8 +78,8 @@ def acked_at(samples: pd.DataFrame, at: Array, start_s: float) -> Array:
 def bytes_per_second(samples: pd.DataFrame, flows: pd.DataFrame) -> pd.DataFrame:
     """Bytes acknowledged in each whole second, a column per connection.
 
-    A second in which a connection was not alive throughout is empty for it; a connection may
-    miss 50 ms at either end.
+    A second is empty for a connection alive during only part of it; a connection may miss 50 ms at
+    either end.
     """
     columns: dict[int, pd.Series[float]] = {}
     lives = {
@@ -100,7 +100,7 @@ def bytes_per_second(samples: pd.DataFrame, flows: pd.DataFrame) -> pd.DataFrame
 
 
 def jain_per_second(per_second: pd.DataFrame) -> pd.Series[float]:
-    """Jain's index of each second in which at least two connections were alive throughout."""
+    """Jain's index of each second with at least two connections alive throughout."""
     alive = per_second[per_second.notna().sum(axis=1) >= 2]
     values = {t: jain(row.dropna().tolist()) for t, row in alive.iterrows()}
     return pd.Series({t: v for t, v in values.items() if v is not None}, dtype="float64")
@@ -110,7 +110,7 @@ def convergence_s(per_second: pd.DataFrame, flows: pd.DataFrame) -> float | None
     """From the youngest connection's start to the start of the first long enough fair stretch.
 
     Fair: Jain's index of at least CONVERGED_JAIN in CONVERGED_FOR_S whole seconds in a row, all
-    connections alive.  None where that never happens, or there is but one connection.
+    connections alive.  None if it never converges, or has but one connection.
     """
     if len(flows) < 2:
         return None
@@ -132,7 +132,7 @@ def convergence_s(per_second: pd.DataFrame, flows: pd.DataFrame) -> float | None
 def least_max_min_share(flows: pd.DataFrame, ideal: Ideal) -> float | None:
     """The worst-served connection's goodput over its max-min fair rate.
 
-    Meant for connections that are alive together; the links' rates count as payload.
+    Meant for simultaneous connections; the links' rates count as payload.
     """
     if flows.empty or not ideal.rates_mbit:
         return None

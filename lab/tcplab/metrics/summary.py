@@ -19,7 +19,7 @@ from tcplab.metrics.verdicts import Verdict, verdicts
 from tcplab.results.read import Campaign, Cell, Labels, read_campaign
 
 NOBODY = "none"
-"""The value of a flow's axis if that flow is absent: a solo run."""
+"""A flow's axis has this value in a solo run without the flow."""
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Point:
     labels: Labels
     cells: list[Cell]
     found: list[dict[str, Any]]
-    """metrics.json of the cells that are ok, in the same order as `repetitions`."""
+    """metrics.json of the good cells, in the order of `repetitions`."""
     repetitions: list[int]
     tuner: str | None
     metrics: dict[str, Median] = field(default_factory=dict)
@@ -84,7 +84,7 @@ def summarise(campaign: Campaign) -> dict[str, Any]:
 
 
 def points(campaign: Campaign) -> list[Point]:
-    """All points that have a complete cell, in the order of the sweep."""
+    """All points with a complete cell, in the order of the sweep."""
     by_labels: dict[tuple[tuple[str, Any], ...], list[Cell]] = {}
     for cell in campaign.cells():
         by_labels.setdefault(tuple(sorted(cell.labels.items())), []).append(cell)
@@ -113,7 +113,7 @@ def _point(cells: list[Cell]) -> Point:
 
 
 def _position(campaign: Campaign, labels: Labels) -> tuple[Any, ...]:
-    """Order of the sweep; values that the manifest does not list come last, by name."""
+    """Order of the sweep; values missing in the manifest come last, by name."""
     where = []
     for axis, values in campaign.axes.items():
         value = labels.get(axis)
@@ -149,7 +149,7 @@ def _set_harm(point: Point, group: str, alone: dict[str, float | None]) -> None:
 
 
 def _key(labels: Labels, pair: set[str], algorithm: Any) -> tuple[Any, ...]:
-    """The condition without the pair, and the algorithm that is looked at."""
+    """The condition without the pair, and the algorithm in question."""
     rest = tuple(sorted((a, v) for a, v in labels.items() if a not in pair))
     return (*rest, algorithm)
 
@@ -175,7 +175,7 @@ def _add_regret(found: list[Point]) -> None:
 
 
 def _tuner_axis(found: list[Point]) -> str | None:
-    """The axis that says how the algorithm was chosen: has cubic, and values of tuners only."""
+    """The axis of the way to choose the algorithm: it has cubic, and otherwise only tuners."""
     if all(p.tuner is None for p in found):
         return None
     for axis in found[0].labels:

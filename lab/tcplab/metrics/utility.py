@@ -1,7 +1,7 @@
-"""Utility: goodput that pays for data that is sent twice.
+"""Utility: goodput reduced by retransmissions.
 
-A connection's utility is its goodput times the share of segments that were not retransmissions: a
-byte sent again takes a place in a queue that others share.
+A connection's utility is its goodput times its share of first transmissions: a byte sent again
+takes a place in a shared queue.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tcplab.metrics.rates import flow_goodputs_mbit, ratio_of_sums
 
 
 def utilities_mbit(flows: pd.DataFrame) -> pd.Series[float]:
-    """By row; 0 for a connection that failed."""
+    """By row; 0 for a failed connection."""
     if flows.empty:
         return pd.Series(dtype="float64")
     sent = pd.to_numeric(flows["sent_packets"]).astype(float)
@@ -35,7 +35,7 @@ def geometric_mean(values: pd.Series[float]) -> float | None:
 
 
 def of_flows(everything: pd.DataFrame, counted: pd.DataFrame) -> dict[str, float | None]:
-    """Over all connections, and over those that are no warm-up."""
+    """Over all connections, and without warm-up."""
     whole, learned = utilities_mbit(everything), utilities_mbit(counted)
     return {
         "utility_mbit": float(whole.mean()) if len(whole) else None,
@@ -48,7 +48,7 @@ def of_flows(everything: pd.DataFrame, counted: pd.DataFrame) -> dict[str, float
 
 
 def of_destinations(flows: pd.DataFrame, paths: dict[str, Any]) -> list[dict[str, Any]]:
-    """A row for each destination that was visited, with its path."""
+    """A row for each visited destination, with its path."""
     if not paths:
         return []
     rows = flows.assign(goodput_mbit=flow_goodputs_mbit(flows), utility_mbit=utilities_mbit(flows))

@@ -19,7 +19,7 @@ class HasMedian(Protocol):
 
 @dataclass(frozen=True)
 class Verdict:
-    """One expectation beside its measure; `ok` is None if there is none."""
+    """One expectation with its measure; `ok` is None without a measure."""
 
     what: str
     metric: str
@@ -35,7 +35,7 @@ class Verdict:
 
 
 def verdicts(expected: Sequence[Mapping[str, Any]], found: Sequence[HasMedian]) -> list[Verdict]:
-    """Judges each expectation by the median over the points that its labels select.
+    """Judges each expectation by the median over the points with its labels.
 
     With `over` it is the ratio of two such medians.  Bounds are inclusive.
     """

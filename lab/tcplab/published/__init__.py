@@ -1,8 +1,7 @@
-"""Figures that others published, which campaigns are compared with.
+"""Figures published by others, for comparison with campaigns.
 
-Each table is a TOML file (title, source, which campaign and labels it belongs to) and, unless it
-is short, a CSV file of its name, or of the name that its `data` gives.  The numbers are the
-publication's own.
+Each table is a TOML file (title, source, which campaign and labels it belongs to) and, unless it is
+short, a CSV file of its name, or named by its `data`.  The numbers are the publication's own.
 
 Forms: `matrix` (two axes, one metric), `links` (a row per point, throughput on each link, compared
 as a share of the link's rate), `figures` (each with its own labels; with `over` a ratio of two
@@ -25,7 +24,7 @@ _FOLDER = files(__name__)
 
 @dataclass(frozen=True)
 class Figure:
-    """One published number and the labels of ours that it belongs to."""
+    """One published number and the matching labels of ours."""
 
     what: str
     metric: str
@@ -47,7 +46,7 @@ class Published:
     campaign: str
     form: str
     where: dict[str, list[Any]]
-    """Values of ours, by axis, for which it was published; an axis that we lack is no matter."""
+    """Our values covered by the publication, by axis; axes missing in ours do not matter."""
     symmetric: bool
     """Whether the two axes may be swapped."""
     figures: list[Figure]
@@ -56,13 +55,13 @@ class Published:
 
 
 def names() -> list[str]:
-    """Of all tables."""
+    """All tables."""
     found = (f.name for f in _FOLDER.iterdir())
     return sorted(n.removesuffix(".toml") for n in found if n.endswith(".toml"))
 
 
 def load(name: str) -> Published:
-    """KeyError if there is no table of that name."""
+    """KeyError if there is no such table."""
     if name not in names():
         raise KeyError(f"no published table {name!r}; there are {', '.join(names())}")
     raw = tomllib.loads(_text(f"{name}.toml"))
@@ -81,7 +80,7 @@ def load(name: str) -> Published:
 
 
 def of_campaign(campaign: str, wanted: Sequence[str] = ()) -> list[Published]:
-    """The tables named, or all that belong to a campaign of that name."""
+    """The tables named, or all of a campaign with this name."""
     if wanted:
         return [load(name) for name in wanted]
     found = [t for t in map(load, names()) if t.campaign == campaign]
@@ -92,7 +91,7 @@ def canonical(value: Any) -> Any:
     """One spelling of an algorithm's or a qdisc's name: HS-TCP, hstcp and highspeed are one, and
     tcpilot's tp_lola is compared with LoLa.
 
-    Numbers stay numbers, and text that is a number becomes one.
+    Numbers stay numbers, and numeric text becomes one.
     """
     if isinstance(value, int | float):
         return float(value)

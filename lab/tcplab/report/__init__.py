@@ -1,4 +1,4 @@
-"""A campaign as one self-contained HTML page that works offline."""
+"""A campaign as one self-contained HTML page for use offline."""
 
 from tcplab.report.page import write
 

@@ -11,7 +11,7 @@ from tcplab.catalogue import metric, percent
 FLOW_METRICS = ("goodput_mbit", "retransmit_ratio", "rtt_ms_p50")
 DATAGRAM_METRICS = ("delay_ms_p50", "delay_ms_p99", "datagram_loss")
 _MARKS = ("goodput_mbit", "delay_ms_p50")
-"""A group of connections that has one of these is a flow."""
+"""A group of connections with one of these is a flow."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class FlowRow:
 
 
 def flow_rows(points: Sequence[Mapping[str, Any]]) -> list[FlowRow]:
-    """A row per flow and point; none for a campaign whose points have one flow each, which is
-    what the maps show already."""
+    """A row per flow and point; none for a campaign whose points have one flow each, since the maps
+    already show these."""
     groups = [_groups(point) for point in points]
     if all(len(found) < 2 for found in groups):
         return []

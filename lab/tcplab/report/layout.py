@@ -1,4 +1,4 @@
-"""Which axis goes down, which across, and which makes separate maps."""
+"""Assigns axes to rows, columns, and separate maps."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class Layout:
     facets: list[str]
     metric: str
     across: list[str]
-    """The metrics that go across if there is but one axis."""
+    """The metrics as columns if there is but one axis."""
 
 
 def layout(campaign: str, axes: Mapping[str, Sequence[Any]], present: Sequence[str]) -> Layout:
     """Two axes with the same values make a square; transports stand side by side; else the two
     longest are taken.
 
-    `present` are the metrics that some point has.
+    `present` are the metrics of at least one point.
     """
     swept = [a for a, values in axes.items() if len(values) > 1] or list(axes)[:1]
     chosen = _preferred(campaign, present)
@@ -57,7 +57,7 @@ def layout(campaign: str, axes: Mapping[str, Sequence[Any]], present: Sequence[s
 
 
 def _square(swept: list[str], axes: Mapping[str, Sequence[Any]]) -> tuple[str, str] | None:
-    """The first two axes of which one has all values of the other, as in a pairwise campaign."""
+    """The first two axes, one with all values of the other, as in a pairwise campaign."""
     for i, a in enumerate(swept):
         for b in swept[i + 1 :]:
             shared = set(axes[a]) & set(axes[b])
@@ -75,7 +75,7 @@ def _side_by_side(swept: list[str], axes: Mapping[str, Sequence[Any]]) -> tuple[
 
 
 def _longest(swept: list[str], axes: Mapping[str, Sequence[Any]]) -> tuple[str, str]:
-    """In the order of the sweep, unless that would be too wide."""
+    """In the order of the sweep, unless the table would be too wide."""
     two = sorted(swept, key=lambda a: -len(axes[a]))[:2]
     rows, columns = sorted(two, key=swept.index)
     return (columns, rows) if len(axes[columns]) > WIDEST else (rows, columns)

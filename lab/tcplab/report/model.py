@@ -16,7 +16,7 @@ from tcplab.report.series import pack, series
 from tcplab.results.read import Campaign, Cell
 
 BUDGET_BYTES = 8_000_000
-"""Of the page, for time series; the rest is the library (5 MB) and the figures."""
+"""The page's budget for time series; the rest is the library (5 MB) and the figures."""
 _BINS = (300, 150, 75)
 _SOME = 16
 
@@ -24,7 +24,7 @@ Point = dict[str, Any]
 
 
 def model(campaign: Campaign, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Everything but the time series, which `packed_series` gives by cell."""
+    """Everything but the time series (see `packed_series`)."""
     points = list(summary["points"])
     cells = {c.id: c for c in campaign.cells()}
     present = present_in(points)
@@ -73,8 +73,8 @@ def _fct_axis(times_ms: Sequence[float]) -> dict[str, list[float]] | None:
 def packed_series(points: Sequence[Point], cells: Mapping[str, Cell]) -> dict[str, str]:
     """Packed time series by cell, within the budget.
 
-    Bins get wider first; when that is not enough, only the repetition whose goodput is the
-    median keeps its series.
+    Bins get wider first; if the page is still too large, only the repetition with the median
+    goodput keeps its series.
     """
     everything = [c["id"] for p in points for c in p["cells"] if c["status"] != "failed"]
     typical = [i for p in points if (i := _typical(p)) is not None]
@@ -113,7 +113,7 @@ def _typical(point: Point) -> str | None:
 
 
 def present_in(points: Sequence[Point]) -> list[str]:
-    """Metrics that say something: some point has them, and not all of them are 0."""
+    """Metrics with a value at some point, not all of them 0."""
     names = {n: None for p in points for n in p["metrics"]}
     return [
         n
@@ -124,7 +124,7 @@ def present_in(points: Sequence[Point]) -> list[str]:
 
 
 def _repeats_all(name: str, points: Sequence[Point]) -> bool:
-    """Whether a group's figure is that of all flows anyway, there being no other group."""
+    """Whether a group's figure equals the one of all flows, since there is no other group."""
     base, _, group = name.partition(".")
     return bool(group) and all(
         p["metrics"].get(name) == p["metrics"].get(base) for p in points if name in p["metrics"]
@@ -132,7 +132,7 @@ def _repeats_all(name: str, points: Sequence[Point]) -> bool:
 
 
 def axes_of(campaign: Campaign, points: Sequence[Point]) -> dict[str, list[Any]]:
-    """The manifest's axes, with values that only the points have at their end."""
+    """The manifest's axes, followed by values found only in points."""
     axes = {a: list(values) for a, values in campaign.axes.items()}
     for point in points:
         for axis, value in point["labels"].items():

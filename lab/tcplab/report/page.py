@@ -80,7 +80,7 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def interval(row: Mapping[str, Any], digits: int) -> str:
-    """Low to high; a dash for a single repetition, which has no interval."""
+    """Low to high; a dash for a single repetition, without an interval."""
     if row["low"] is None:
         return "–"
     return f"{number(row['low'], digits)} to {number(row['high'], digits)}"
@@ -97,7 +97,7 @@ def _plotly() -> Markup:
 
 
 def _script_json(found: Any) -> Markup:
-    """JSON that may stand in a script element."""
+    """JSON safe inside a script element."""
     text = json.dumps(found, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return Markup(text.replace("<", "\\u003c"))
 
@@ -110,7 +110,7 @@ def _tally(cells: Iterable[Cell]) -> dict[str, int]:
 
 
 def _common_sysctls(cells: Iterable[Cell]) -> dict[str, Any]:
-    """Those that all cells have alike."""
+    """Sysctls with the same value in all cells."""
     all_of_them = [c.raw.get("sysctls") or {} for c in cells if c.status != "failed"]
     first: dict[str, Any] = all_of_them[0] if all_of_them else {}
     return {k: v for k, v in first.items() if all(s.get(k) == v for s in all_of_them)}
@@ -174,7 +174,7 @@ def _row(pair: Pair) -> dict[str, Any]:
 
 
 def _by_point(comparison: Comparison) -> list[dict[str, Any]]:
-    """A line per point that we have, with all its figures."""
+    """A line per point of ours, with all its figures."""
     lines: dict[str, list[dict[str, Any]]] = {}
     for pair in comparison.pairs:
         if pair.ours is not None:
@@ -213,7 +213,7 @@ def _matrix(comparison: Comparison) -> dict[str, Any]:
 
 
 def _absent(comparison: Comparison) -> list[str]:
-    """Values of the table's axes for which we have nothing."""
+    """Values of the table's axes missing in our points."""
     values = dict.fromkeys(str(v) for p in comparison.pairs for v in p.where.values())
     ours = {str(v) for p in comparison.pairs if p.ours is not None for v in p.where.values()}
     return [v for v in values if v not in ours]

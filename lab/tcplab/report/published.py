@@ -1,4 +1,4 @@
-"""Our points beside a published table: the pairs, their rank correlation, the widest gaps."""
+"""Our points and a published table: the pairs, their rank correlation, the widest gaps."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Points = Sequence[Mapping[str, Any]]
 """`points` of summary.json."""
 
 WIDEST = 8
-"""How many of the pairs that differ most are listed."""
+"""Number of listed pairs with the largest differences."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """One published number beside ours; None if we have none."""
+    """One published number and ours; None if we have none."""
 
     what: str
     metric: str
     where: dict[str, Any]
     over: dict[str, Any] | None
-    """Labels of the point that it is a ratio to."""
+    """Labels of the ratio's denominator."""
     published: float
     text: str
     """As published."""
@@ -44,20 +44,20 @@ class Pair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A published table beside one condition of a campaign."""
+    """A published table and one condition of a campaign."""
 
     table: Published
     condition: dict[str, Any]
-    """Labels of ours that the table does not have, such as the qdisc."""
+    """Labels of ours missing in the table, such as the qdisc."""
     pairs: list[Pair]
     rank_correlation: float | None
     """Spearman's rho over the distinct pairs; None for fewer than three, if all are equal, or
     where the figures are of different kinds."""
     compared: int
-    """How many of ours that is over."""
+    """Number of our values behind the correlation."""
 
     def widest(self, count: int = WIDEST) -> list[Pair]:
-        """Those that differ most, the widest first; a symmetric pair once."""
+        """The largest differences first; a symmetric pair once."""
         known = [p for p in distinct(self.table, self.pairs) if p.gap is not None]
         return sorted(known, key=lambda p: -abs(p.gap or 0.0))[:count]
 
@@ -72,14 +72,14 @@ class Comparison:
 
 
 def comparisons(campaign: Campaign, points: Points) -> list[Comparison]:
-    """With every table that the scenario names, else that belongs to a campaign of its name."""
+    """With every table named by the scenario, or else with those of a campaign of its name."""
     wanted: list[str] = campaign.scenario.get("published") or []
     known = [name for name in wanted if name in names()]
     return [c for table in of_campaign(campaign.name, known) for c in compare(table, points)]
 
 
 def compare(table: Published, points: Points) -> list[Comparison]:
-    """One comparison for each condition of ours that the table speaks of."""
+    """One comparison for each condition of ours within the table."""
     axes = {a for f in table.figures for a in (*f.where, *(f.over or {}))}
     conditions: dict[tuple[tuple[str, Any], ...], list[Mapping[str, Any]]] = {}
     for point in points:
@@ -123,7 +123,7 @@ def _pair(table: Published, figure: Figure, by_labels: dict[Any, Mapping[str, An
     if figure.over is not None:
         base = _look_up(table, {**figure.where, **figure.over}, by_labels, figure.metric)
         ours = ours / base[0] if ours is not None and base and base[0] else None
-        low = high = None  # the interval of a ratio of medians is not that of its parts
+        low = high = None  # a ratio of medians has another interval than its parts
     return Pair(
         what=figure.what,
         metric=figure.metric,

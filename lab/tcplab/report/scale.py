@@ -1,5 +1,5 @@
-"""How values become colours, and which marks a logarithmic axis gets: arithmetic of the page that
-needs no browser to be tested."""
+"""Colours of values, and marks of a logarithmic axis: arithmetic of the page, testable without a
+browser."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Any
 from tcplab.catalogue import Metric
 
 _FLOORS = 10
-"""The whole ramp spans at least so many floors of a metric, so that a small difference looks
-small."""
+"""The whole ramp spans at least so many floors of a metric, so a small difference looks small."""
 _BY_MAGNITUDE = 30
-"""Values that differ by more than this factor are coloured by their logarithm."""
+"""A spread beyond this factor is coloured logarithmically."""
 _FEWEST_TICKS, _MOST_TICKS = 4, 12
 
 

@@ -23,7 +23,7 @@ from tcplab.results.read import Cell
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 MOST_LINES = 8
-"""Connections that are drawn one by one."""
+"""Connections with a line each."""
 
 
 def series(cell: Cell, bins: int) -> dict[str, Any] | None:
@@ -51,9 +51,9 @@ def pack(found: dict[str, Any]) -> str:
 
 
 def _edges(samples: pd.DataFrame, queues: pd.DataFrame, most: int) -> Array | None:
-    """Borders of bins that hold the same number of sampling times each.
+    """Borders of bins with equal numbers of sampling times.
 
-    They lie half-way between samples: a sample that comes a little late stays in its bin.
+    They lie half-way between samples: a slightly late sample stays in its bin.
     """
     times = samples["t_s"] if len(samples) else queues["t_s"]
     every = _spacing(np.unique(times.to_numpy(float).round(3)))
@@ -86,7 +86,7 @@ def _lines(flows: pd.DataFrame, samples: pd.DataFrame) -> list[tuple[str, pd.Dat
 
 
 def _numbered(named: Sequence[tuple[str, pd.DataFrame]]) -> list[tuple[str, pd.DataFrame]]:
-    """Names that occur more than once get a number."""
+    """Repeated names get a number."""
     names = [name for name, _ in named]
     return [
         (f"{name} {names[: i + 1].count(name)}" if names.count(name) > 1 else name, rows)

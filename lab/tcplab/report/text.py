@@ -1,8 +1,8 @@
 """A campaign's figures as Markdown, for terminals and for docs; and the same for programs.
 
 Tables lie as the page's heat maps do (`layout`): median, and the interval where repetitions give
-one.  Beside each goodput stands the share of segments that were retransmitted for it; each flow
-has a row of its own.  Below stand the published tables that the campaign has, ours beside theirs.
+one.  Each goodput has its share of retransmitted segments next to it; each flow has a row of its
+own.  The campaign's published tables follow, with our values.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Point = Mapping[str, Any]
 
 
 def as_json(campaign: Campaign) -> dict[str, Any]:
-    """Head, points and comparisons, every published figure beside ours."""
+    """Head, points and comparisons, every published figure with ours."""
     summary = campaign.summary() or summarise(campaign)
     return {
         **_head(campaign),
@@ -34,9 +34,9 @@ def as_json(campaign: Campaign) -> dict[str, Any]:
 
 
 def markdown(campaign: Campaign, wanted: Sequence[str] = ()) -> str:
-    """`wanted`: metrics, by the catalogue's names; default: those that the page shows first.
+    """`wanted`: metrics, by the catalogue's names; default: the page's first ones.
 
-    KeyError for a metric that no point has.
+    KeyError for a metric missing in all points.
     """
     summary = campaign.summary() or summarise(campaign)
     points = summary["points"]
@@ -57,7 +57,7 @@ def markdown(campaign: Campaign, wanted: Sequence[str] = ()) -> str:
 
 
 def by_destination(campaign: Campaign) -> str:
-    """A row for each destination and point; of a campaign without many destinations, that."""
+    """A row for each destination and point; or a sentence about the lack of many destinations."""
     rows = destination_rows(campaign)
     return _table([*campaign.axes, *HEAD], rows) if rows else "no flow has many destinations"
 
@@ -99,7 +99,8 @@ def _by_metric(
     for value in values:
         here = [p for p in points if axis is None or p["labels"].get(axis) == value]
         for point in here:
-            rows.append([str(value or "all"), *(_figure(point, name) for name in names)])
+            named = "all" if value in (None, "") else str(value)
+            rows.append([named, *(_figure(point, name) for name in names)])
     return _table([axis or "", *map(_caption, names)], rows)
 
 
@@ -250,7 +251,7 @@ def _comparison_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Markdown, its columns as wide as they need, so that it reads well unrendered too."""
+    """Markdown, its columns as wide as they need, for reading it unrendered."""
     widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
 
     def line(cells: Sequence[str]) -> str:

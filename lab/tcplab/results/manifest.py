@@ -24,7 +24,7 @@ _PACKAGES = ("tcplab", "numpy", "pandas", "pyarrow", "dask", "distributed", "ric
 
 
 def create(out: Path, name: str, now: datetime) -> Path:
-    """A new directory, never one that was there; `latest` names it."""
+    """A new directory, never an existing one; `latest` names it."""
     out.mkdir(parents=True, exist_ok=True)
     stem = f"{name}-{now.strftime('%Y%m%dT%H%M%SZ')}"
     for attempt in range(1, 1000):
@@ -86,14 +86,14 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 def write(folder: Path, manifest: dict[str, Any]) -> None:
-    """Replaces the manifest at once, so that a reader never sees half of it."""
+    """Replaces the manifest atomically; a reader never sees half a file."""
     temporary = folder / f".{MANIFEST}"
     temporary.write_text(json.dumps(manifest, indent=1) + "\n")
     temporary.replace(folder / MANIFEST)
 
 
 def packages() -> dict[str, str]:
-    """Versions of the programs that results depend on."""
+    """Versions of the programs behind results."""
     found = {}
     for name in _PACKAGES:
         with contextlib.suppress(metadata.PackageNotFoundError):

@@ -1,8 +1,8 @@
 """Typed reading of result directories.
 
 A campaign is a folder with `manifest.json` and `cells/<id>/`; a cell is complete when its
-`cell.json` exists.  Nothing here writes.  Times are seconds from the start of the measured
-traffic; what was not measured is None, and a table that was not written is empty.
+`cell.json` exists.  Nothing here writes.  Times are seconds from the start of the measured traffic;
+unmeasured values are None, and missing tables are empty.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ QUEUE_COLUMNS = [
 
 
 class ResultsError(Exception):
-    """A result directory is missing, damaged, or of another format; says which file and why."""
+    """A result directory is missing, damaged, or of another format; names the file and the
+    reason."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Group:
     base_rtt_ms: float | None
     """Round-trip time without a queue."""
     links: tuple[str, ...]
-    """The links that they cross, the bottleneck first."""
+    """The links crossed, the bottleneck first."""
     count: int
 
 
@@ -113,7 +114,7 @@ class OwnPath:
 
 @dataclass(frozen=True)
 class Ideal:
-    """The part of a cell's configuration that metrics need."""
+    """The part of a cell's configuration for metrics."""
 
     duration_s: float | None
     rates_mbit: dict[str, float]
@@ -141,7 +142,7 @@ class Tuner:
     status: dict[str, Any] = field(default_factory=dict)
     """tcpilot's answer to `status`, after the traffic."""
     connections: dict[str, int] = field(default_factory=dict)
-    """Connections that tcpilot remembers, by path."""
+    """Connections in tcpilot's table, by path."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,7 @@ class Cell:
         )
 
     def probes(self) -> pd.DataFrame:
-        """A row per datagram of udp and ping flows; a delay that is missing is a loss."""
+        """A row per datagram of udp and ping flows; a missing delay is a loss."""
         return _table(self.folder / "probes.parquet", PROBE_COLUMNS)
 
     def tuner(self) -> Tuner | None:

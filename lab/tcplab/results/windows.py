@@ -1,8 +1,8 @@
-"""Windows that no algorithm sets.
+"""Windows beyond any algorithm's.
 
-A patched kernel skips programs of congestion controls at times, and takes what lies on its stack
-for their answer: a threshold or a window of many millions of packets.  Such a cell says nothing
-about its algorithm.
+A patched kernel skips programs of congestion controls at times, and takes garbage on its stack for
+their answer: a threshold or a window of many millions of packets.  Such a cell says nothing about
+its algorithm.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _COLUMNS = ["cwnd_packets", "ssthresh_packets"]
 
 
 def largest(samples: pd.DataFrame) -> float:
-    """Of all windows and thresholds, in packets; a threshold that was never set does not count."""
+    """The largest of all windows and thresholds, in packets; an unset threshold does not count."""
     return float(samples[_COLUMNS].fillna(0).to_numpy(dtype=float).max(initial=0.0))
 
 
 def verdict(samples: pd.DataFrame) -> dict[str, Any]:
-    """The part of a cell's calibration that says whether its windows are possible."""
+    """The check of the windows, for a cell's calibration."""
     found = largest(samples)
     entry = {"expected": float(MOST_PACKETS), "measured": found, "ok": found <= MOST_PACKETS}
     return {"window_packets_max": entry}

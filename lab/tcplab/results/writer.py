@@ -1,5 +1,5 @@
-"""Writes a cell's directory from its script's output: Parquet files, and last `cell.json`, whose
-presence says that the cell is complete."""
+"""Writes a cell's directory from its script's output: Parquet files, and last `cell.json`, present
+only in a complete cell."""
 
 from __future__ import annotations
 
@@ -54,14 +54,13 @@ _TIMES = ("busy_s", "window_limited_s", "buffer_limited_s")
 """The kernel's account of a connection's time; of TCP's only."""
 _LOG_LINES = 60
 _TABLE_PATHS = 1000
-"""Paths of tcpilot's table that are kept with all figures, the busiest; of all others their
-connections only."""
+"""The busiest paths of tcpilot's table keep all figures, the others only their connections."""
 
 
 def write(job: Job, cell: Cell, work: Path, error: str | None, wall_s: float) -> Path:
     """The directory of a cell, from its working folder.  Raises OSError, a full disk included.
 
-    It grows beside its place and is moved there when it is complete.
+    It grows under a temporary name and is renamed when complete.
     """
     error = error or _traffic_error(_maybe_json(work / "play.json"))
     new = work.parent / f"{work.name}.new"
@@ -132,7 +131,7 @@ def _content(job: Job, cell: Cell, work: Path, error: str | None, wall_s: float)
 
 
 def _stand_ins(job: Job, cell: Cell) -> dict[str, str]:
-    """Algorithms of tcpilot that ran in place of the kernel's, by the kernel's names."""
+    """tcpilot's algorithms used in place of the kernel's, by the kernel's names."""
     asked = cell_from_json(job.cell).flows
     pairs = ((flow.cc, ran.cc) for flow, ran in zip(asked, cell.flows, strict=True))
     return {name: own for name, own in pairs if name != own}
@@ -152,7 +151,7 @@ def _traffic_error(play: dict[str, Any] | None) -> str | None:
 
 
 def ideal(cell: Cell) -> dict[str, Any]:
-    """The path's limits for a perfect user, with which metrics compare."""
+    """The path's limits for a perfect user, the reference of metrics."""
     names = list(dict.fromkeys(link.shares or link.name for link in cell.links))
     groups = {
         flow.name: {
@@ -278,7 +277,7 @@ def _sysctls(path: Path) -> dict[str, str]:
 
 
 _UNKNOWN = re.compile(r"\[Unknown qdisc, optlen=(\d+)\]")
-"""What a tc that is older than a qdisc says of its options, which is no JSON."""
+"""Output of a tc older than the qdisc, for its options: no JSON."""
 
 
 def _qdiscs(path: Path) -> list[dict[str, Any]]:
@@ -293,7 +292,7 @@ def _qdiscs(path: Path) -> list[dict[str, Any]]:
 
 
 def _commands(work: Path) -> dict[str, list[str]]:
-    """Exactly the commands that tc got, by namespace."""
+    """The exact commands of tc, by namespace."""
     return {
         path.name.removeprefix("tc-"): path.read_text().splitlines()
         for path in sorted(work.glob("tc-*"))

@@ -1,4 +1,4 @@
-"""Runs a campaign from a validated scenario to its report, or resumes one that was broken off."""
+"""Runs a campaign from a validated scenario to its report, or resumes an interrupted one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Outcome:
     rejected: int
     failed: int
     errors: dict[str, list[str]]
-    """Reasons, each with the cells that failed for it."""
+    """Reasons, each with its failed cells."""
 
 
 def check(
@@ -107,7 +107,7 @@ def resumed(scenario: Scenario, settings: Settings, folder: Path, others: Sequen
 
 
 def scenario_of(folder: Path) -> Scenario:
-    """The scenario that a campaign was started with, validated again."""
+    """A campaign's original scenario, validated again."""
     found = manifest.read(folder)
     copy = folder / manifest.SCENARIO
     scenario = selected(load(copy, found["quick"]), found.get("only", []))
@@ -121,7 +121,7 @@ def run(
     runner: Runner,
     batch: int = CELLS_PER_BOOT,
 ) -> Outcome:
-    """Runs the cells that are missing.  Interrupted, it leaves a campaign that can be resumed."""
+    """Runs the missing cells.  Interrupted, it leaves a resumable campaign."""
     jobs = plan.jobs(scenario, folder, settings)
     left = [job for job in jobs if not is_complete(job.place)]
     for job in left:
@@ -152,7 +152,7 @@ def run(
 
 
 def _held(jobs: Sequence[Job], settings: Settings) -> AbstractContextManager[None]:
-    """What cells of this host share; a machine has its own."""
+    """Resources shared by this host's cells; a machine has its own."""
     if settings.engine == "vm":
         return contextlib.nullcontext()
     cells = [here.fitted(cell_from_json(job.cell)) for job in jobs]
@@ -160,7 +160,7 @@ def _held(jobs: Sequence[Job], settings: Settings) -> AbstractContextManager[Non
 
 
 def _note(done: Done, reporter: Reporter, errors: dict[str, list[str]]) -> None:
-    """A reason that many cells have is said by the first of them."""
+    """A reason shared by many cells is reported once, with the first."""
     place = done.job.place
     state, why = status(place), done.error
     if not why and state == "failed":
@@ -187,14 +187,14 @@ def rejection(cell: dict[str, Any]) -> str:
 
 
 def drop_rejected(folder: Path) -> None:
-    """Removes the cells that calibration rejected, so that a resumed campaign runs them again."""
+    """Removes rejected cells, so a resumed campaign runs them again."""
     for place in (folder / "cells").iterdir():
         if status(place) == "rejected":
             shutil.rmtree(place)
 
 
 def is_complete(place: Path) -> bool:
-    """A cell that failed is run again by a resumed campaign."""
+    """A resumed campaign repeats a failed cell."""
     return status(place) in ("ok", "rejected")
 
 

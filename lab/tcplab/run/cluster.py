@@ -1,9 +1,9 @@
 """Scale-out: the same jobs on a dask cluster (dask.distributed), local by default.  Needs the extra
 `tcplab[cluster]`.
 
-Workers need this package, its programs and a shared file system that has the campaign's folder at
-the same path, as clusters of Slurm have, or a volume of Kubernetes.  A worker runs one batch at a
-time: what a machine can bear is the number of workers on it.
+Workers need this package, its programs and a shared file system with the campaign's folder at the
+same path, as on clusters of Slurm or in a volume of Kubernetes.  A worker runs one batch at a time:
+the number of workers on a machine limits its load.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CONNECT_S = 20
 
 @contextmanager
 def connected(address: str, workers: int) -> Iterator[Callable[[list[list[Job]]], Iterator[Done]]]:
-    """What runs batches on the cluster at `address`, or on a local one of `workers` processes.
+    """The runner of batches on the cluster at `address`, or on a local one of `workers` processes.
 
     Raises EngineError without dask, or if there is no scheduler.
     """

@@ -1,4 +1,4 @@
-"""Runs batches of jobs on this host, each in a process that dies with this one."""
+"""Runs batches of jobs on this host, each in a process bound to this one's life."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Done:
 @dataclass
 class _Running:
     jobs: dict[str, Job]
-    """Those that have not ended."""
+    """Unfinished jobs."""
     process: subprocess.Popen[bytes]
     since: float
     files: tempfile.TemporaryDirectory[str]
@@ -41,7 +41,7 @@ class _Running:
 
 def run(batches: list[list[Job]], count: int) -> Iterator[Done]:
     """Yields jobs as they end, `count` batches at a time.  Closing the iterator, or an exception,
-    ends those that run."""
+    ends the running ones."""
     waiting = list(reversed(batches))
     running: list[_Running] = []
     try:
@@ -91,13 +91,13 @@ def _start(jobs: list[Job]) -> _Running:
 
 
 def _die_with_parent() -> Callable[[], None]:
-    # A scheduler's worker has threads that come and go, but this one waits for its job.
+    # A scheduler's worker has short-lived threads, but this one waits for its job.
     is_main = threading.current_thread() is threading.main_thread()
     return die_with_parent(signal.SIGTERM if is_main else signal.SIGKILL)
 
 
 def _broken(item: _Running) -> Iterator[Done]:
-    """Jobs of which the process that ended left nothing."""
+    """Jobs without any result from the ended process."""
     said = (Path(item.files.name) / "said").read_text(errors="replace").strip()
     last = said.splitlines()[-1:] or [f"the worker ended with status {item.process.returncode}"]
     item.files.cleanup()

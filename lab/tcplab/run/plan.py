@@ -17,9 +17,9 @@ _MOST_ID = 120
 
 
 def jobs(scenario: Scenario, folder: Path, settings: Settings) -> list[Job]:
-    """The same for the same scenario and seed.  The order within a repetition is random, so that
-    what drifts on a host does not fall on neighbours of a sweep.  Each repetition is over before
-    the next one begins: a campaign that is broken off has whole tables, of fewer repetitions."""
+    """The same for the same scenario and seed.  The order within a repetition is random, so a
+    host's drift does not fall on neighbours of a sweep.  Each repetition is over before the next
+    one begins: an interrupted campaign has whole tables, of fewer repetitions."""
     found: list[Job] = []
     generator = random.Random(scenario.top.seed)
     for repetition in range(scenario.top.repetitions):
@@ -45,7 +45,7 @@ def jobs(scenario: Scenario, folder: Path, settings: Settings) -> list[Job]:
 
 
 def cell_id(number: int, labels: dict[str, object], repetition: int) -> str:
-    """A folder's name that describes its content."""
+    """A descriptive name for a folder."""
     words = [_UNSAFE.sub("_", str(label)) for label in labels.values()]
     return f"{number:04}-{'-'.join(words) or 'cell'}"[:_MOST_ID] + f".{repetition}"
 
@@ -56,9 +56,9 @@ def _seed(base: int, repetition: int) -> int:
 
 
 def batches(jobs: list[Job], size: int) -> list[list[Job]]:
-    """Jobs that may share a machine, `size` to a boot.
+    """Groups of jobs on one machine, `size` to a boot.
 
-    A tuner that changes more of a machine than one network namespace keeps it for itself.
+    A tuner with effects beyond one network namespace gets a machine of its own.
     """
     alone = [job for job in jobs if cell_from_json(job.cell).tuner.alone]
     rest = [job for job in jobs if not cell_from_json(job.cell).tuner.alone]

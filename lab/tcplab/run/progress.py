@@ -19,7 +19,7 @@ from rich.progress import (
 
 
 class Reporter:
-    """A context that gets notice of every cell; writes to stderr only."""
+    """A context notified of every cell; writes to stderr only."""
 
     def __init__(self, title: str, total: int, done: int) -> None:
         self._console = Console(stderr=True)

@@ -1,8 +1,8 @@
 """Runs jobs in this process, one after the other: `python -m tcplab.run.worker JOBS.json` ends
 with a directory for each cell, or with status 1 and one line of why.
 
-A process of their own, so that whoever started it can end it, and with it its machine or its
-namespaces, by a signal.
+A process of their own, so its parent can end it by a signal, together with its machine or
+namespaces.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def main(arguments: list[str]) -> int:
 
 
 def run_jobs(jobs: list[Job]) -> None:
-    """Runs the cells and writes their directories.  One that failed has a directory that says so.
+    """Runs the cells and writes their directories.  A failed one also has a directory, with the
+    error.
 
     Raises OSError when results cannot be written.
     """
@@ -55,7 +56,7 @@ def run_jobs(jobs: list[Job]) -> None:
 
 
 class _Batch:
-    """Jobs that share a machine."""
+    """Jobs on one machine."""
 
     def __init__(self, jobs: list[Job]) -> None:
         self._jobs = {_work(job): (job, _cell(job)) for job in jobs}
@@ -64,8 +65,8 @@ class _Batch:
         self._started = time.monotonic()
 
     def run(self) -> list[str]:
-        """Runs them; returns the cells that ended, at least one.  When a machine fails, that is
-        the fault of the cell that ran: those after it are left for another machine."""
+        """Runs them; returns the finished cells, at least one.  A machine's failure is blamed on
+        its running cell: later cells are left for another machine."""
         engine = _ENGINES[self._settings.engine]
         try:
             cells = [(cell, work) for work, (_, cell) in self._jobs.items()]

@@ -1,4 +1,4 @@
-"""Builds a cell from the tables of a scenario, and checks rules that concern several keys."""
+"""Builds a cell from the tables of a scenario, and checks rules about several keys."""
 
 from __future__ import annotations
 
@@ -29,17 +29,16 @@ from tcplab.scenario.top import Top
 
 MOST_LINKS = 8
 ALL_KEYS = tuple(field.name for cls in (Link, Flow, Change) for field in fields(cls))
-"""Keys of the tables that a sweep sets."""
+"""Keys of tables for sweeps."""
 
 
 def read_cell(
     top: Top, table: dict[str, Any], known: list[Problem], lost: Iterable[str] = ()
 ) -> tuple[Cell, list[Problem]]:
-    """The cell that the tables describe, and its mistakes; a cell with problems is of no
-    use.
+    """The cell described by the tables, and its mistakes; a cell with problems is of no use.
 
-    `known` is wrong with the file above the cell, and `lost` are keys that a sweep should have
-    set; what depends on them is not judged.
+    `known` is wrong with the file above the cell, and `lost` are keys of a broken sweep; dependent
+    rules are not judged.
     """
     problems: list[Problem] = []
     sysctl = table.get("sysctl", {})
@@ -82,7 +81,7 @@ def _list(cls: type[Any], table: dict[str, Any], key: str, problems: list[Proble
 def _broken(
     cell: Cell, kind: str, items: Sequence[Any], rules: Sequence[Rule], unknown: Unknown
 ) -> list[Problem]:
-    """The rules that the tables of one kind break; those that look at an unknown key are left."""
+    """The rules broken by tables of one kind, without rules about an unknown key."""
     found = []
     for position, item in enumerate(items):
         for key, others, wrong in rules:
@@ -164,7 +163,7 @@ def _before(cell: Cell, link: Link) -> str | None:
 
 
 def _direct(cell: Cell, link: Link) -> str | None:
-    """A direct path has nothing that needs a router, or a qdisc beside netem."""
+    """A direct path has no feature of a router, and no qdisc except netem."""
     if link.path != "direct":
         return None
     usual = Link()
@@ -193,7 +192,7 @@ _ROUTED_ONLY = (
 
 
 def _gso(_: Cell, link: Link) -> str | None:
-    """What is before the bottleneck would drop a whole segment at once."""
+    """A policer before the bottleneck would drop a whole segment at once."""
     if not link.sender_gso or link.path == "direct" or link.trace:
         return None
     if link.police_mbit:
@@ -246,14 +245,14 @@ _BETWEEN = (
     "back_rate_mbit",
     "trace",
 )
-"""Keys that a link takes over from the one whose bottleneck it shares."""
+"""Keys inherited from the owner of a shared bottleneck."""
 _UNSHARED = ("shares", "path", "place", "police_mbit", "ect1", "second_rate_mbit", "trace")
-"""Keys that are not between the two routers, or not of a bottleneck of one's own."""
+"""Keys without effect between the two routers, or without a bottleneck of one's own."""
 
 
 def _ect1(cell: Cell, link: Link) -> str | None:
-    """The router changes headers of version 4, and packets that are on their way to a bottleneck
-    behind it."""
+    """The router changes headers of version 4, and packets on their way to a bottleneck behind
+    it."""
     if not link.ect1:
         return None
     if any(flow.ip == 6 for flow in cell.flows):

@@ -1,8 +1,8 @@
 """Many destinations: addresses in prefixes, each with a round trip, rate and loss of its own.
 
 The addresses are of the blocks for benchmarks (198.18.0.0/15, RFC 2544) and for documentation
-(2001:db8::/32, RFC 3849), which no kernel and no tuner takes for private: a prefix is a /24 or a
-/48 there.  Private ones are of 10.64.0.0/15.
+(2001:db8::/32, RFC 3849), not private to any kernel or tuner: a prefix is a /24 or a /48 there.
+Private ones are of 10.64.0.0/15.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Destination:
 
     @property
     def impairment(self) -> tuple[float | None, float | None]:
-        """Properties that must be alike if destinations share an emulated path."""
+        """Properties common to all destinations of an emulated path."""
         return self.rtt_ms, self.loss_percent
 
 
 def destinations(cell: Cell) -> list[Destination]:
-    """All destinations of a cell, flow by flow.  Draws depend on the flow alone, so that every
+    """All destinations of a cell, flow by flow.  Draws depend on the flow alone, so every
     repetition has the same network."""
     found: list[Destination] = []
     prefixes = 0

@@ -12,8 +12,8 @@ Place = tuple[str | int, ...]
 
 
 Rule = tuple[str, tuple[str | Place, ...], Callable[[Any, Any], str | None]]
-"""The key that is to blame, the others that the rule looks at (of the same table by name, of
-others by place), and what is wrong with the cell and the table, if anything is."""
+"""The key to blame, the rule's other keys (in the same table by name, in others by place), and a
+function returning the mistake in the cell and the table, if any."""
 
 
 @dataclass(frozen=True)
@@ -23,19 +23,19 @@ class Problem:
     place: Place
     text: str
     spoils: tuple[Place, ...] = ()
-    """Further keys that are unknown because of it: the one that a misspelled key was to be."""
+    """Further keys unknown because of it: the intended name of a misspelled key."""
 
 
 class Unknown:
     """Keys whose values are not known, because the file has mistakes there.
 
-    A check that looks at one of them would only repeat the mistake in other words.
+    A check of one of them would only repeat the mistake in other words.
     """
 
     def __init__(self, problems: list[Problem], keys: Iterable[str] = ()) -> None:
         self._places = {place for p in problems for place in p.spoils or (p.place,)}
         self._keys = set(keys)
-        """Names of keys that are unknown in every table: a broken sweep was to set them."""
+        """Names of keys unknown in every table: a broken sweep was to set them."""
 
     def has(self, place: Place) -> bool:
         """Whether this place, or a table around it, is unknown."""
@@ -44,7 +44,7 @@ class Unknown:
 
 
 class ScenarioError(Exception):
-    """A scenario that cannot be run; each line has file, line and remedy."""
+    """An invalid scenario; each line has file, line and remedy."""
 
     def __init__(self, lines: list[str]) -> None:
         super().__init__("\n".join(lines))

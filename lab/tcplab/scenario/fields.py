@@ -1,5 +1,5 @@
-"""Fields of a scenario's tables: a dataclass field carries the check of its value, so that names,
-defaults and limits are written once."""
+"""Fields of a scenario's tables: a dataclass field carries the check of its value; names, defaults
+and limits are written once."""
 
 from __future__ import annotations
 
@@ -78,19 +78,19 @@ def checked(default: Any, check: Check) -> Any:
 
 
 def suggestion(wrong: str, names: Mapping[str, Any] | tuple[str, ...] | list[str]) -> str:
-    """The word that was probably meant, or all words."""
+    """The most similar word, or all words."""
     meant = nearest(wrong, names)
     return f"; did you mean {meant!r}?" if meant else "; there are: " + ", ".join(names)
 
 
 def nearest(wrong: str, names: Mapping[str, Any] | tuple[str, ...] | list[str]) -> str | None:
-    """The key that was probably meant: a name whose unit was forgotten, or one that looks alike."""
+    """The probable key: a name without its unit, or a similar one."""
     whole = [name for name in names if name.startswith(f"{wrong}_")]
     return next(iter(whole or difflib.get_close_matches(wrong, list(names), 1, 0.6)), None)
 
 
 def unknown_key(place: Place, key: str, names: Mapping[str, Any] | tuple[str, ...]) -> Problem:
-    """A key that a table does not have."""
+    """A key unknown to a table."""
     meant = nearest(key, names)
     spoils = ((*place, meant),) if meant else ()
     return Problem((*place, key), f"unknown key {key!r}{suggestion(key, names)}", spoils)
@@ -99,9 +99,9 @@ def unknown_key(place: Place, key: str, names: Mapping[str, Any] | tuple[str, ..
 def read(
     cls: type[T], raw: Any, place: Place, problems: list[Problem], beside: tuple[str, ...] = ()
 ) -> T:
-    """An instance of the dataclass `cls` from a table; keys that are wrong have their defaults.
+    """An instance of the dataclass `cls` from a table; wrong keys get their defaults.
 
-    `beside` are keys that others read from the same table.
+    `beside`: keys for other readers of the same table.
     """
     if not isinstance(raw, dict):
         problems.append(Problem(place, f"{place[0]}: a table is expected"))

@@ -21,7 +21,7 @@ from tcplab.scenario.tools import read_tools
 from tcplab.scenario.top import CELL_KEYS, Top, check_expect
 
 FOLDER = (Path(__file__).parents[1] / "scenarios").resolve()
-"""Of the installed package; in a checkout a link to lab/scenarios."""
+"""The installed package's folder; in a checkout a link to lab/scenarios."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Scenario:
 
 
 def names() -> list[str]:
-    """The campaigns that come with the laboratory."""
+    """The laboratory's own campaigns."""
     return sorted(_campaigns())
 
 
@@ -119,8 +119,8 @@ def _read(
 ) -> Scenario:
     """The scenario, of use only if no problem was noted.
 
-    A mistake hides no other: reading goes on without the value, and only checks that look at it
-    are left out.
+    A mistake hides no other: reading goes on without the value, and only checks of this value are
+    left out.
     """
     has_quick = "quick" in raw
     quick_form = raw.pop("quick", {})
@@ -143,7 +143,7 @@ def _read(
 def _points(
     top: Top, axes: Axes, raw: dict[str, Any], problems: list[Problem], lost: Iterable[str]
 ) -> list[Point]:
-    """`lost` are keys that a sweep which cannot be read may set."""
+    """`lost` are the possible keys of an unreadable sweep."""
     above = list(problems)
     points = []
     for combination in axes.combinations():
@@ -154,7 +154,7 @@ def _points(
         for choice in combination:
             unset |= choice.apply(table, labels, origins, Unknown(above), problems)
         cell, found = read_cell(top, table, above, unset)
-        # A mistake in a swept value is in the sweep's line, not in that of the key.
+        # A mistake in a swept value is in the sweep's line, not in the key's.
         problems += [Problem(_origin(p.place, origins), p.text) for p in found]
         points.append(Point(labels, cell))
     return points

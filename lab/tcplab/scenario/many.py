@@ -20,7 +20,7 @@ MOST_ROUTED = 60_000
 
 
 def _alone(_: Cell, flow: Flow) -> str | None:
-    """Keys that mean nothing without `destinations`."""
+    """Keys without a meaning unless there are `destinations`."""
     usual = Flow()
     given = [key for key in _ONLY_MANY if getattr(flow, key) != getattr(usual, key)]
     if flow.destinations or not given:
@@ -60,7 +60,7 @@ def _carried(cell: Cell, flow: Flow) -> str | None:
 
 
 def _by_path(cell: Cell, flow: Flow) -> str | None:
-    """A router gives each destination its path by a class of its own, which has 16 bits."""
+    """A router gives each destination its path by a class of its own; a class has 16 bits."""
     if not flow.destinations or not cell.links:
         return None
     if cell.links[0].path != "direct":

@@ -1,4 +1,4 @@
-"""One cell: everything that one run needs to know, resolved, immutable, without file or sweep.
+"""One cell: the whole description of one run, resolved, immutable, without file or sweep.
 
 Rates are Mbit/s (10^6), times s or ms by their names.  A path is left - router - router - right:
 the sender is on the left, the bottleneck (rate and qdisc) between the routers, delay, jitter, loss
@@ -99,16 +99,16 @@ class Link:
 
     name: str = checked("bottleneck", _name)
     shares: str | None = checked(None, _name)
-    """A link before this one, whose bottleneck this one's packets cross: rate, queue and the way
-    between the routers are that one's; round trip and losses are its own."""
+    """An earlier link, whose bottleneck this one's packets cross: it gives rate, queue and the way
+    between the routers; round trip and losses are its own."""
     rate_mbit: float | None = number(above=0, most=40_000)
     """None: no shaping, the machine is the limit."""
     rtt_ms: float = number(0.0, least=0, most=10_000)
     """Round trip without any queue."""
     before_share: float = number(0.0, least=0, most=1)
     """The part of rtt_ms between the sender and the bottleneck; the rest is behind it.  Answers are
-    late by it when they have passed the bottleneck, so that nothing delays the sender's own packets
-    but its link."""
+    late by it when they have passed the bottleneck, so only its link delays the sender's own
+    packets."""
     jitter_ms: float = number(0.0, least=0, most=1_000)
     loss_percent: float = number(0.0, least=0, below=100)
     loss_burst_packets: float = number(1.0, least=1, most=1_000)
@@ -126,38 +126,38 @@ class Link:
     place: str = choice("router", *PLACES)
     """Place of the bottleneck: between the routers, or at the sender's own egress."""
     police_mbit: float | None = number(above=0, most=40_000)
-    """A policer before the bottleneck, which drops packets above this rate and queues nothing."""
+    """A policer before the bottleneck: it drops packets above this rate and queues nothing."""
     police_burst: str = checked("64000 bytes", _queue)
     """The policer's bucket; ms and bdp are of its own rate."""
     ect1: bool = flag()
-    """The first router turns ECT(0) into ECT(1), before the policer and the bottleneck: a flow that
-    uses ECN is L4S there (RFC 9331).  No kernel up to 7.2 sends data with ECT(1)."""
+    """The first router turns ECT(0) into ECT(1), before the policer and the bottleneck: a flow with
+    ECN is L4S there (RFC 9331).  No kernel up to 7.2 sends data with ECT(1)."""
 
     second_rate_mbit: float | None = number(above=0, most=40_000)
     """A second bottleneck, behind the first."""
     second_queue: str = checked("1 bdp", _queue)
     second_qdisc: str = choice("pfifo", *QDISCS)
     back_rate_mbit: float | None = number(above=0, most=40_000)
-    """A bottleneck on the way back, which acknowledgements take; None: no shaping."""
+    """A bottleneck for acknowledgements on the way back; None: no shaping."""
     back_queue: str = checked("1 bdp", _queue)
     """bdp is of the way back's rate."""
     back_qdisc: str = choice("pfifo", *QDISCS)
     back_qdisc_options: str = checked("", lambda value: str(value))
-    """Such as "ack-filter" of cake, which thins acknowledgements."""
+    """Such as "ack-filter" of cake, to thin acknowledgements."""
     back_loss_percent: float = number(0.0, least=0, below=100)
     back_slot_ms: float = number(0.0, least=0, most=1_000)
     """The way back opens once in so many milliseconds, and lets all packets through at once."""
     receiver_gro_us: int = number(0, least=0, most=100_000, whole=True)
-    """The receiver's device joins packets that come within this time, and acknowledges them once;
-    0: each packet by itself."""
+    """The receiver's device joins packets arriving within this time, and acknowledges them once; 0:
+    each packet by itself."""
     sender_gso: bool = flag()
-    """The sender hands its device segments of up to 64 KB, which the bottleneck takes apart."""
+    """The sender hands its device segments of up to 64 KB; the bottleneck splits them."""
 
     trace: str | None = checked(None, _trace)
     """The rate over time, in mahimahi's format: a trace of the laboratory, or a file."""
 
     def expected_mbit(self) -> float | None:
-        """The rate that gets through for long."""
+        """The long-term rate of the path."""
         given = (self.rate_mbit, self.police_mbit, self.second_rate_mbit)
         rates = [rate for rate in given if rate]
         return min(rates) if rates else None
@@ -165,7 +165,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Flow:
-    """Connections that are alike."""
+    """Connections with the same properties."""
 
     name: str = checked(None, _name)
     kind: str = choice("bulk", *KINDS)
@@ -194,15 +194,15 @@ class Flow:
     fq_paced: bool = flag()
     """The sender's kernel paces the packets of any algorithm, as it does under the qdisc fq."""
     packets_per_s: float = number(50.0, above=0, most=10_000)
-    """Of udp and ping."""
+    """For udp and ping."""
     packet_bytes: int = number(172, least=8, most=1_400, whole=True)
-    """Payload of udp and ping; by default that of 20 ms of G.711 speech with RTP's header."""
+    """Payload of udp and ping; by default 20 ms of G.711 speech with RTP's header."""
     extra_rtt_ms: float = number(0.0, least=0, most=10_000)
     ip: int = checked(4, _version)
     destinations: int | None = number(least=1, most=120_000, whole=True)
     """Connections go to so many addresses, in prefixes of a /24 (a /48 of IPv6) each."""
     private: bool = flag()
-    """Private addresses (RFC 1918), each of which a tuner takes for a path of its own."""
+    """Private addresses (RFC 1918); a tuner takes each for a path of its own."""
     prefixes: int = number(1, least=1, most=512, whole=True)
     vary: str = choice("destination", "destination", "prefix")
     """Whether each destination has values of its own, or each prefix."""
@@ -213,18 +213,19 @@ class Flow:
     destination_loss_percent: tuple[float, ...] | str | None = spread(least=0, most=99)
     """In place of the link's."""
     destination_seed: int = number(1, least=0, whole=True)
-    """Of the draws; the same in all repetitions."""
+    """Seed of the draws; the same in all repetitions."""
     visits: tuple[float, ...] | str | None = spread(least=0, most=100_000)
     """Connections to each destination, in random order; without it, to each in turn."""
     sizes_bytes: tuple[float, ...] | str | None = spread(least=1, most=10**10)
     """Sizes of bulk connections, in place of `bytes`."""
     arrive_within_s: float | None = number(above=0, most=100_000)
-    """Connections start at random times within so long, whether those before are over or not:
-    those of a Poisson process of which the number is known."""
+    """Connections start at random times within so long, regardless of earlier ones: a Poisson
+    process with a known number of events."""
     transport: str = choice("tcp", *TRANSPORTS)
-    """mptcp and mpquic have a path over every link; QUIC needs a flowgen with that feature."""
+    """mptcp and mpquic have a path over every link; QUIC needs a flowgen with the feature
+    `mpquic`."""
     spin: bool = flag(True)
-    """Of QUIC: the spin bit shows round trips; else it is chosen by chance."""
+    """For QUIC: the spin bit shows round trips; else it is random."""
     pareto_alpha: float = number(0.8, above=0, most=10)
     pareto_scale_bytes: int = number(20_000, least=1, most=10**9, whole=True)
     pareto_most_bytes: int | None = number(least=1, most=10**10, whole=True)
@@ -244,7 +245,7 @@ class Flow:
 
     @property
     def is_web(self) -> bool:
-        """nginx sends a file to curl: programs that people use, as they come."""
+        """nginx sends a file to curl: common programs, unmodified."""
         return self.kind == "http"
 
     @property
@@ -268,11 +269,11 @@ class Tuner:
     options: str = checked("", lambda value: str(value))
     """Further options of bpftune."""
     algorithms: tuple[str, ...] = checked((), _names)
-    """Algorithms that tcpilot chooses among, in place of its default."""
+    """tcpilot's candidates, in place of its default ones."""
     parts: tuple[str, ...] = checked((), read_parts)
-    """What the tuner `limit` does beside asking for callbacks: it sets bbr, draws a random number,
-    looks a path up twice, makes a socket's storage, writes a record to a ring, moves connections to
-    bbr at their first retransmission."""
+    """Work of the tuner `limit` in addition to asking for callbacks: it sets bbr, draws a random
+    number, looks a path up twice, makes a socket's storage, writes a record to a ring, moves
+    connections to bbr at their first retransmission."""
 
     @property
     def alone(self) -> bool:
@@ -306,13 +307,13 @@ class Capture:
     """Kept of each packet."""
 
     def ends(self) -> tuple[str, ...]:
-        """Namespaces in which packets are captured."""
+        """Namespaces with a capture."""
         return {"none": (), "both": ("left", "right")}.get(self.at, (self.at,))
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What is measured besides."""
+    """Further measures."""
 
     acks: bool = flag()
     """The kernel's time on acknowledgements, by congestion control: acks.json of the cell."""
@@ -321,15 +322,15 @@ class Measure:
     memory: bool = flag()
     """Memory of the tuner's process, idle, full and after queries: memory.jsonl of the cell."""
     processor: bool = flag()
-    """The time of all processors during the traffic, whoever used it: for a machine that does
-    nothing else."""
+    """The time of all processors during the traffic, whoever used it: for an otherwise idle
+    machine."""
     settle_s: float = number(0.0, least=0, most=10_000)
     """After the traffic the process is left alone for so long before its memory counts as full."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """A change of a link while traffic runs; properties that are left out stay."""
+    """A change of a link while traffic runs; omitted properties stay."""
 
     at_s: float = number(None, least=0, most=100_000)
     link: str = text(required=True)
@@ -358,7 +359,7 @@ class Cell:
     capture: Capture = field(default_factory=Capture)
     measure: Measure = field(default_factory=Measure)
     stand_ins: bool = False
-    """Algorithms that the engine's kernel lacks are tcpilot's of the same paper."""
+    """tcpilot's algorithms of the same papers replace those missing in the engine's kernel."""
     delays: str = "netem"
     """The maker of delays and losses: netem, or relay if the engine's kernel has no netem."""
     relay_processor: int | None = None
@@ -366,7 +367,7 @@ class Cell:
     bottlenecks."""
 
     def present(self) -> list[Flow]:
-        """Flows that take part."""
+        """Active flows."""
         return [flow for flow in self.flows if flow.cc != ABSENT]
 
     @property
@@ -390,7 +391,7 @@ def before_ms(link: Link) -> float:
 
 
 def behind_ms(link: Link) -> float:
-    """The receiver's part, which packets to the right take."""
+    """The receiver's part of the delay, for packets to the right."""
     return link.rtt_ms - before_ms(link)
 
 
@@ -440,7 +441,7 @@ def queue_packets(link: Link) -> int:
 
 
 def cell_from_json(raw: dict[str, Any]) -> Cell:
-    """The inverse of `Cell.as_json`; for cells that were validated before."""
+    """The inverse of `Cell.as_json`; for validated cells."""
     return Cell(
         duration_s=raw["duration_s"],
         sample_ms=raw["sample_ms"],

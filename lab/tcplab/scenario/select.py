@@ -1,4 +1,4 @@
-"""A part of a campaign: the cells that have some of a sweep's labels, or some repetitions."""
+"""A part of a campaign: the cells with some of a sweep's labels, or some repetitions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ FORMER_AXES = {"way": "variant"}
 
 
 def selected(scenario: Scenario, only: Sequence[str]) -> Scenario:
-    """The scenario with the cells that match every word `AXIS=LABEL[,LABEL]…`.  The axis
-    `repetition` is there always; its labels are 0 and on.
+    """The scenario with the cells matching every word `AXIS=LABEL[,LABEL]…`.  The axis `repetition`
+    is there always; its labels are 0 and on.
 
-    Raises ScenarioError for an axis or a label that the scenario does not have.
+    Raises ScenarioError for an axis or a label unknown to the scenario.
     """
     for word in only:
         axis, _, text = word.partition("=")

@@ -1,5 +1,5 @@
-"""Rules about several keys of a flow that is not simply bulk data to the right: datagrams, flows
-the other way, and applications that do not always have data."""
+"""Rules about several keys of flows other than bulk data to the right: datagrams, flows the other
+way, and application-limited flows."""
 
 from __future__ import annotations
 

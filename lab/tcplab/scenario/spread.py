@@ -1,4 +1,4 @@
-"""A value for each of many: a list that is dealt out in turn, or a range to draw from.
+"""A value for each of many: a list dealt out in turn, or a range to draw from.
 
 destination_rtt_ms = [20, 40, 80]          the first has 20, the fourth 20 again
 destination_rtt_ms = "20 to 200"           drawn evenly
@@ -47,8 +47,8 @@ def _numbers(value: Any) -> list[float]:
 
 
 def values(wanted: Spread, count: int, generator: random.Random) -> list[float]:
-    """One value for each of `count`; drawn ones are rounded to three digits, as people read them,
-    so that equal ones can share what they need."""
+    """One value for each of `count`; drawn ones are rounded to three digits, for readers, and so
+    equal ones can share an emulated path."""
     if not isinstance(wanted, str):
         return [wanted[i % len(wanted)] for i in range(count)]
     low, high = _ends(wanted)

@@ -9,10 +9,10 @@
     case.only = ["loss"]                   # those values alone, for the quick form
 
 `set` names a key of a cell: `link.NAME.KEY`, `flow.NAME.KEY`, `change.NUMBER.KEY` from 0 on,
-`tuner.KEY`, `watch.KEY`, `sysctl.KEY`, or a list of them.  A value that is a table has a label, and
-sets the keys it names.  `AXIS.LABEL.KEY` sets a key only in cells with this label of another axis:
+`tuner.KEY`, `watch.KEY`, `sysctl.KEY`, or a list of them.  A table as a value has a label, and sets
+the keys it names.  `AXIS.LABEL.KEY` sets a key only in cells with this label of another axis:
 `{ label = "loss", path.direct.flow.bulk.each_s = 2 }`.
-`first` are values before those of the other axis, which symmetry leaves alone.
+`first` are values before those of the other axis, exempt from symmetry.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Choice:
 
     axis: str
     position: int | None
-    """Among the values that symmetric axes share; None for one that stands alone."""
+    """Among the common values of symmetric axes; None for other values."""
     label: Any
     settings: dict[str, Any]
 
@@ -126,7 +126,7 @@ def _assign_change(table: dict[str, Any], number: str, leaf: str, value: Any) ->
 
 
 def _assign_to_all(table: dict[str, Any], wanted: str | tuple[int, ...]) -> Place:
-    """The congestion control of every flow that names none."""
+    """The congestion control of every flow without one."""
     tables = table.get("flow", [])
     items = [i for i in tables if isinstance(i, dict)] if isinstance(tables, list) else []
     own = ("short", *DATAGRAMS)
@@ -152,9 +152,9 @@ class Axes:
     values: dict[str, list[Choice]]
     symmetric: tuple[str, ...]
     names: tuple[str, ...] = ()
-    """Of all axes, those that could not be read included."""
+    """The names of all axes, including unreadable ones."""
     lost: frozenset[str] = frozenset()
-    """Keys that the axes which could not be read would have set, their last parts."""
+    """The last parts of the keys of unreadable axes."""
 
     def labels(self) -> dict[str, list[Any]]:
         return {axis: [choice.label for choice in found] for axis, found in self.values.items()}
@@ -168,7 +168,7 @@ class Axes:
 
 
 def read_axes(raw: dict[str, Any], problems: list[Problem], tools: dict[str, Tool]) -> Axes:
-    """The axes of a [sweep] table that can be read."""
+    """The readable axes of a [sweep] table."""
     tables = {axis: table for axis, table in raw.items() if axis != SYMMETRIC}
     every: dict[str, list[Choice]] = {}
     values: dict[str, list[Choice]] = {}
@@ -224,14 +224,14 @@ def _read_axis(
         found = _choices(axis, table, raw, tools)
         return found, _only(table.get("only"), found)
     except ValueError as wrong:
-        # The key that a misspelled one was meant to be is missing for that reason only.
+        # The intended key of a misspelled one is missing only for this reason.
         if not any(problem.spoils for problem in wrong_keys):
             problems.append(Problem(place, f"{axis}: {wrong}"))
         return None
 
 
 def _targets(table: Any) -> set[str]:
-    """The keys that a broken axis seems to set, their last parts."""
+    """The apparent keys of a broken axis, their last parts."""
     if not isinstance(table, dict):
         return set()
     texts = [text for value in table.values() for text in _texts(value)]
@@ -248,7 +248,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def _only(labels: Any, found: list[Choice]) -> list[Choice]:
-    """The values that `only` names, in their own order; all of them without it."""
+    """The values named by `only`, in their own order; all of them without it."""
     if labels is None:
         return found
     known = {str(choice.label) for choice in found}

@@ -1,4 +1,4 @@
-"""Tools: ways of choosing a congestion control that a campaign compares, each with a name.
+"""Tools: a campaign's named ways of choosing a congestion control.
 
     [tools.tcpilot-eager]
     tuner = "tcpilot"
@@ -10,8 +10,8 @@
     [sweep.variant]
     tools = ["cubic", "tcpilot", "tcpilot-eager"]
 
-A tool may be named as often as there are configurations of it.  Those of tools.toml are there in
-every scenario; one of the same name in the scenario replaces it.
+A tool may be named as often as there are configurations of it.  The tools of tools.toml exist in
+every scenario; a scenario can replace them by name.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from tcplab.scenario.fields import checked, choice, read, suggestion
 from tcplab.scenario.model import SYSTEM, TUNERS, read_parts
 
 EVERY_FLOW = "every.cc"
-"""Sets the congestion control of all flows that name none; a list of numbers deals the algorithms
-of `tuner.algorithms` to them in turn."""
+"""Sets the congestion control of all flows without one; a list of numbers deals the algorithms of
+`tuner.algorithms` to them in turn."""
 
 
 def _places(value: Any) -> tuple[int, ...]:
@@ -39,7 +39,7 @@ def _places(value: Any) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Tool:
-    """An algorithm that the application sets, or a tuner with its configuration."""
+    """An algorithm set by the application, or a tuner with its configuration."""
 
     cc: str = checked(SYSTEM, lambda value: str(value))
     arms: tuple[int, ...] = checked((), _places)
@@ -50,10 +50,10 @@ class Tool:
     options: str = checked("", lambda value: str(value))
     """Further options of bpftune."""
     parts: tuple[str, ...] = checked((), read_parts)
-    """Of the tuner `limit`."""
+    """Parts of the tuner `limit`."""
 
     def settings(self) -> dict[str, Any]:
-        """The keys that it sets in a cell."""
+        """Its keys in a cell."""
         found: dict[str, Any] = {
             "tuner.name": self.tuner,
             "tuner.config": self.config,

@@ -12,7 +12,7 @@ from tcplab.scenario.errors import Problem
 from tcplab.scenario.fields import flag, number, suggestion, text
 
 CELL_KEYS = ("link", "flow", "tuner", "change", "sysctl", "watch", "capture", "measure")
-"""Tables that describe a cell, which a sweep may change."""
+"""Tables of a cell, open to sweeps."""
 _EXPECT_KEYS = ("what", "metric", "where", "over", "low", "high", "source")
 
 
@@ -43,7 +43,7 @@ def _table(value: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Top:
-    """Of the whole campaign."""
+    """Keys of the whole campaign."""
 
     title: str = text(required=True)
     about: str = text("-")
@@ -57,8 +57,8 @@ class Top:
     sample_ms: int = number(100, least=10, most=1_000, whole=True)
     drain_s: float = number(5.0, least=0, most=600)
     stand_ins: bool = flag()
-    """An algorithm that the engine's kernel lacks is tcpilot's of the same paper; each cell notes
-    for which it stands in."""
+    """tcpilot's algorithm of the same paper replaces one missing in the engine's kernel; each cell
+    notes the replaced ones."""
     machine_only: str | None = text()
     """Why none of its cells can run on a host whose kernel has no modules."""
     published: list[str] = field(default_factory=list, metadata={"check": _published})

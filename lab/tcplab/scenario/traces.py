@@ -1,9 +1,9 @@
 """Traces of a link's rate, in the format of mahimahi: each line is a millisecond at which one
-packet of 1500 bytes may pass, and the last line is also the time after which the trace begins anew.
+packet of 1500 bytes may pass, and the last line is also the period of the trace.
 
-The published traces of cellular networks have this format.  Those that come with the laboratory are
-made here, and are not measured: the rate wanders as a Brownian motion, as Sprout models a cellular
-link (Winstein et al., NSDI 2013), and now and then nothing passes for a while.
+The published traces of cellular networks have this format.  The laboratory's own are made here, and
+are not measured: the rate wanders as a Brownian motion, as Sprout models a cellular link (Winstein
+et al., NSDI 2013), and now and then nothing passes for a while.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Recipe:
     wander: float
     """Standard deviation of the rate's logarithm, over time."""
     memory_s: float
-    """Time after which the rate has half forgotten its former value."""
+    """Half-life of the rate's memory of its former value."""
     outages_per_minute: float
     outage_s: float
     """Mean length."""
@@ -47,7 +47,7 @@ def make(recipe: Recipe) -> list[int]:
     generator = random.Random(recipe.seed)
     step_s = 0.02
     keep = 0.5 ** (step_s / recipe.memory_s)
-    # So that the mean of the log-normal rate is the mean asked for.
+    # This makes the mean of the log-normal rate the requested mean.
     middle = math.log(recipe.mean_mbit) - recipe.wander**2 / 2
     state, silent_s, credit = 0.0, 0.0, 0.0
     found: list[int] = []
@@ -69,7 +69,7 @@ def names() -> list[str]:
 
 
 def text(name: str) -> str:
-    """A trace that comes with the laboratory, or a file.  Raises ValueError, with the mistake."""
+    """One of the laboratory's traces, or a file.  Raises ValueError, with the mistake."""
     place = files("tcplab.scenario").joinpath("traces", f"{name}.trace")
     if name in RECIPES:
         return place.read_text(encoding="ascii")

@@ -1,7 +1,7 @@
 """Published records: a line of JSON for each good cell of a campaign, or for each group of cells
 behind one figure.
 
-A record names its origin: the command, the commit, the kernel and the seed that make it again.  A
+A record names its origin: the command, the commit, the kernel and the seed, to make it again.  A
 study adds its figures.
 """
 
@@ -23,7 +23,7 @@ _DIGITS = 6
 
 
 def good(campaign: Campaign) -> Iterator[Cell]:
-    """The good cells of a campaign, which may have been broken off."""
+    """The good cells of a campaign, even of an interrupted one."""
     for cell in campaign.cells():
         # Older results have no verdict on their windows.
         if cell.status == "ok" and windows.largest(cell.samples()) <= windows.MOST_PACKETS:
@@ -31,7 +31,7 @@ def good(campaign: Campaign) -> Iterator[Cell]:
 
 
 def name(campaign: Campaign, cell: Cell) -> str:
-    """A cell's name: without its number, which depends on the part of the campaign that ran."""
+    """A cell's name: without its number, since partial runs of a campaign number differently."""
     words = "-".join(str(label).replace("-", "_") for label in cell.labels.values())
     quick = "-quick" if campaign.manifest["quick"] else ""
     return f"{words or campaign.name}.{cell.repetition}{quick}"
@@ -74,13 +74,13 @@ def rounded(value: float | None) -> float | None:
 
 
 def load(path: Path) -> dict[Key, Record]:
-    """Those that were published; none if nothing was."""
+    """The published records, if any."""
     known = lines.read(path).splitlines() if path.exists() else []
     return {key(record): record for record in map(json.loads, known)}
 
 
 def save(path: Path, found: dict[Key, Record]) -> None:
-    """Replaces the file at once.  A cell that is measured again keeps its line, so that tables keep
-    their order."""
+    """Replaces the file at once.  A cell measured again keeps its line, so tables keep their
+    order."""
     texts = [json.dumps(record, separators=(",", ":")) for record in found.values()]
     lines.replace(path, "".join(f"{text}\n" for text in texts))

@@ -1,5 +1,5 @@
-"""Pages of docs/measured whose tables are made of records: the marks between which a table stands,
-which records belong into it, and how figures are written."""
+"""Pages of docs/measured with tables from records: the marks around a table, the selection of its
+records, and the format of figures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from tcplab.studies.cells import Record
 
 NONE = "–"
-"""A figure that is not there."""
+"""A missing figure."""
 NOT_RUN = "Not run yet.\n"
 """A table without records."""
 _MARKS = re.compile(r"(<!-- table: (\S+) (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -39,12 +39,12 @@ def rows(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 
 def at(records: Iterable[Record], place: str) -> list[Record]:
-    """Those that were measured there, on a host or in a machine."""
+    """The records measured there, on a host or in a machine."""
     return [record for record in records if record["place"] == place]
 
 
 def of(records: Iterable[Record], campaign: str, **labels: Any) -> list[Record]:
-    """Those of a campaign's cells that have these labels."""
+    """The records of a campaign's cells with these labels."""
     return [
         record
         for record in records
@@ -54,7 +54,7 @@ def of(records: Iterable[Record], campaign: str, **labels: Any) -> list[Record]:
 
 
 def labels(records: Iterable[Record], campaign: str, axis: str) -> list[Any]:
-    """In the order of the records, which is the scenario's."""
+    """In the order of the records, and so of the scenario."""
     return list(dict.fromkeys(record["labels"][axis] for record in of(records, campaign)))
 
 

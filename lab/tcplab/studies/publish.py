@@ -131,8 +131,8 @@ def study_of(campaign: Campaign) -> Study:
 
 
 def publish(folders: Sequence[Path]) -> tuple[list[Path], list[str]]:
-    """Takes these campaigns' records into the data and renews the pages of their studies; without
-    a campaign, every page.  Returns the files that were written, and why campaigns were refused."""
+    """Takes these campaigns' records into the data and renews the pages of their studies; without a
+    campaign, every page.  Returns the written files, and reasons for refused campaigns."""
     found: dict[str, list[Record]] = {}
     refused = []
     for folder in folders:

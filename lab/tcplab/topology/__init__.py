@@ -163,7 +163,7 @@ def _bottlenecks(cell: Cell, i: int) -> list[tuple[str, list[str]]]:
 
 
 def removed(cell: Cell) -> list[tuple[str, str, str]]:
-    """Namespace, device and qdisc (`root`, `clsact`) that go when the queues are made anew."""
+    """Namespace, device and qdisc (`root`, `clsact`) to remove before the queues are recreated."""
     found: list[tuple[str, str, str]] = []
     for i, link in enumerate(cell.links):
         if not is_direct(link) and not link.trace and not link.shares:

@@ -21,12 +21,12 @@ NETEM_LIMIT = 100_000
 """Packets; netem drops packets beyond it, so it must never be reached."""
 _LIMIT = f"limit {NETEM_LIMIT} "
 MANY_ROOT = "2:"
-"""Handle of the root that leads destinations to their own netem."""
+"""Handle of the root qdisc, above the destinations' own netem."""
 
 
 @dataclass(frozen=True)
 class Netem:
-    """One netem: its place, and its arguments, which may be empty."""
+    """One netem: its place, and its arguments, possibly none."""
 
     namespace: str
     device: str
@@ -68,7 +68,7 @@ def netems(cell: Cell, link: int) -> list[Netem]:
 
 
 def _classified(cell: Cell) -> list[Destination]:
-    """Destinations with a class each, which neither the relay needs nor a direct path."""
+    """Destinations with a class each; neither the relay nor a direct path needs these."""
     if is_relayed(cell) or is_direct(cell.links[0]):
         return []
     return destinations(cell)
@@ -83,7 +83,7 @@ def _alike(many: list[Destination]) -> list[Destination]:
 
 
 def netem_lines(cell: Cell, link: int) -> dict[str, list[str]]:
-    """The lines that make them, by namespace."""
+    """The lines to make them, by namespace."""
     lines: dict[str, list[str]] = {}
     many = _classified(cell) if link == 0 else []
     if many:
@@ -105,7 +105,7 @@ def _class(device: str, minor: int) -> str:
 
 
 def removals(cell: Cell, link: int) -> list[tuple[str, str]]:
-    """Namespace and device of each root that `netem_lines` makes."""
+    """Namespace and device of each root from `netem_lines`."""
     roots = {
         (netem.namespace, netem.device)
         for netem in netems(cell, link)
@@ -144,8 +144,8 @@ def back_arguments(link: Link) -> str:
 def _loss(link: Link) -> str:
     if link.loss_burst_packets <= 1 or link.loss_percent >= 100:
         return f"loss random {link.loss_percent:g}%"
-    # Gilbert's model: all is lost in the bad state.  It is left with probability r per packet,
-    # so that bursts have mean 1/r, and entered with p such that p/(p+r) is the loss.
+    # Gilbert's model: all is lost in the bad state.  It is left with probability r per packet, so
+    # bursts have mean 1/r, and entered with p; p/(p+r) is the loss.
     share = link.loss_percent / 100
     leave = 1 / link.loss_burst_packets
     enter = leave * share / (1 - share)

@@ -1,7 +1,7 @@
 """Many destinations behind one device: a class for each, found by its address in one step.
 
-HTB is used because it lets its leaves delay packets.  u32 looks the last byte of the address up in
-a table of 256 lists, so that the number of destinations costs a packet nothing.
+HTB is used because its leaves may delay packets.  u32 looks the last byte of the address up in a
+table of 256 lists, so the number of destinations costs a packet nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def classes(device: str, root: str) -> list[str]:
 
 
 def classifier(device: str, root: str, found: Sequence[tuple[Destination, int]]) -> list[str]:
-    """Filters that lead each destination to its class."""
+    """Filters to send each destination to its class."""
     lines: list[str] = []
     for priority, version in enumerate((4, 6), 1):
         chosen = [(one, minor) for one, minor in found if _version(one) == version]

@@ -10,8 +10,8 @@ Link i has the networks 10.(i+1).1/24 (left), 10.(i+1).2/24 and 10.(i+1).3/24 (b
 10.(i+1).4/24 (left, if a relay delays its answers) and, one for each round-trip time,
 10.(i+1).(10+k)/24 (right); of IPv6 likewise fd00:(i+1):N::/64.
 Impairments are in the middle, never on the end hosts: netem on a sender would break its
-back-pressure.  One segment per packet on both ends, so that a packet is a packet (on veth this is
-the meaning of "offloads off").
+back-pressure.  Both ends send one segment per packet (on veth this is the meaning of "offloads
+off").
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ QDISC_HANDLE = 0x10
 SFQ_HANDLE = 0x20
 NETEM_HANDLE = 0x30
 FAIR_HANDLE = 0x7C2
-"""Of the root qdisc that `tcpilot watch --fair` brings (crates/watch/src/fair)."""
+"""Handle of the root qdisc of `tcpilot watch --fair` (crates/watch/src/fair)."""
 
 
 def rtts_ms(cell: Cell) -> list[float]:
@@ -50,7 +50,7 @@ def with_port(address: str, port: int) -> str:
 
 
 def versions(cell: Cell) -> tuple[int, ...]:
-    """Of IP, that flows use; the path itself is measured by version 4."""
+    """The flows' versions of IP; the path itself is measured by version 4."""
     return (4, 6) if any(flow.ip == 6 for flow in cell.flows) else (4,)
 
 
@@ -59,7 +59,7 @@ def is_direct(link: Link) -> bool:
 
 
 def namespaces(cell: Cell) -> tuple[str, ...]:
-    """Those that a cell needs."""
+    """A cell's namespaces."""
     third = any(link.second_rate_mbit for link in cell.links)
     return tuple(name for name in NAMESPACES if third or name != "r3")
 
@@ -92,7 +92,7 @@ def sender_router(link: int) -> tuple[str, str]:
 
 
 def answers_way(link: int) -> tuple[str, str]:
-    """Devices of the first router and of the sender between which a relay delays answers."""
+    """Devices of the first router and of the sender, with a relay for answers between them."""
     return f"z{link}", f"a{link}"
 
 
@@ -110,5 +110,5 @@ def receiver_device(link: int, branch: int) -> str:
 
 
 def destination(cell: Cell, flow: Flow) -> str:
-    """The address that a flow connects to: over the first link, on the branch of its round trip."""
+    """A flow's destination address: over the first link, on the branch of its round trip."""
     return receiver_address(0, rtts_ms(cell).index(flow.extra_rtt_ms), flow.ip)

@@ -70,7 +70,7 @@ def intake_lines(link: Link, device: str) -> list[str]:
 
 
 def has_intake(link: Link) -> bool:
-    """Whether the router does anything of that."""
+    """Whether the router does any of this."""
     return bool(link.police_mbit or link.ect1)
 
 
@@ -84,11 +84,11 @@ def burst(link: Link) -> int:
 
 
 def shaper(link: Link) -> str:
-    # The limit is that of tbf's own queue, which the qdisc below replaces.
+    # The limit concerns tbf's own queue, replaced by the qdisc below.
     limit = max(queue_bytes(link), 10 * burst(link))
     line = f"tbf rate {bits(link)} burst {burst(link)} limit {limit}"
     # A shaper takes apart packets longer than its bucket. A segment of 64 KB may fit into a
-    # millisecond's worth, so a second bucket has room for one packet, and a rate that never limits.
+    # millisecond's worth, so a second bucket has room for one packet, and too high a rate to limit.
     return f"{line} peakrate {_NEVER_LIMITS} mtu {_ONE_PACKET_BYTES}" if link.sender_gso else line
 
 
@@ -102,7 +102,7 @@ def _with(link: Link, text: str) -> str:
 
 
 def qdisc(link: Link) -> str:
-    """The qdisc under test with its queue, and with the options that the scenario gives."""
+    """The qdisc under test with its queue, and with the scenario's options."""
     return _with(link, _kind(link))
 
 

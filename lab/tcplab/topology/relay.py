@@ -1,5 +1,5 @@
 """pathrelay: on a kernel without netem a pair of TUN devices in place of the last veth pair, with a
-delay between them; and in place of the bottleneck, with a rate that follows a trace."""
+delay between them; and in place of the bottleneck, with a rate from a trace."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tcplab.topology.places import (
 )
 
 RELAY = "relay"
-"""Of `Cell.delays`."""
+"""A value of `Cell.delays`."""
 DESTINATIONS = "destinations"
-"""Beside the cell's script."""
+"""A file in the cell's folder."""
 
 
 def is_relayed(cell: Cell) -> bool:
@@ -29,7 +29,7 @@ def is_relayed(cell: Cell) -> bool:
 
 
 def obstacle(cell: Cell) -> str | None:
-    """The part of a cell that pathrelay cannot do; None if it can do all of it."""
+    """The part of a cell beyond pathrelay's abilities; None without one."""
     if any(change.jitter_ms for change in cell.changes):
         return "changes of jitter_ms"
     moves = any(change.rtt_ms for change in cell.changes)
@@ -63,9 +63,9 @@ def has_relay(cell: Cell) -> bool:
 
 
 def joins(cell: Cell) -> list[tuple[Link, tuple[str, str], tuple[str, str]]]:
-    """Each link whose receiver joins packets: the pair of devices between which that happens, each
-    with its namespace.  A relay is given packets that were joined before it, all of which are as
-    late as one: so it has less to do, and the receiver gets the same."""
+    """Each link whose receiver joins packets: the pair of devices around it, each with its
+    namespace.  A relay gets packets already joined before it, delayed as one: it has less to do,
+    and the receiver gets the same."""
     found = []
     for i, link in enumerate(cell.links):
         if not link.receiver_gro_us:
@@ -83,13 +83,13 @@ def joins(cell: Cell) -> list[tuple[Link, tuple[str, str], tuple[str, str]]]:
 
 
 def trace_file(link: int) -> str:
-    """Beside the cell's script."""
+    """A file in the cell's folder."""
     return f"trace-{link}"
 
 
 def relay_links(cell: Cell, seed: int) -> list[str]:
-    """Values of pathrelay's --link: all delay is on the way to the right, as with netem, but for
-    the sender's part, by which answers are late."""
+    """Values of pathrelay's --link: all delay is on the way to the right, as with netem, except the
+    sender's part, which delays answers."""
     found = [
         f"near=r1/b{i},far=r2/n{i},trace={trace_file(i)},queue_bytes={queue_bytes(link)}"
         for i, link in enumerate(cell.links)
@@ -112,7 +112,7 @@ def relay_links(cell: Cell, seed: int) -> list[str]:
 
 
 def relay_destinations(cell: Cell) -> list[str]:
-    """Of the file of destinations: address, milliseconds, and the share of lost packets."""
+    """Lines of the file of destinations: address, milliseconds, and the share of lost packets."""
     paths = [(one, shaped(cell.links[0], one)) for one in destinations(cell)]
     return [f"{one.address} {path.rtt_ms:g} {path.loss_percent / 100:g}" for one, path in paths]
 
@@ -123,7 +123,7 @@ def _loss(link: Link, separator: str) -> str:
 
 
 def _changes(cell: Cell, i: int, k: int) -> list[tuple[float, str]]:
-    """When which new values hold on one branch of a link."""
+    """Times and new values on one branch of a link."""
     extra_ms = rtts_ms(cell)[k]
     return [
         (at_s, f"delay_ms={behind_ms(link) + extra_ms:g}{_loss(link, ':')}")

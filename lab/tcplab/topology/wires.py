@@ -23,11 +23,11 @@ _MANY = {4: "198.18.0.0/15", 6: "2001:db8::/32"}
 """The network of all destinations of a cell, but for private ones."""
 _PRIVATE = "10.64.0.0/15"
 _LENGTHS = {4: (24, 16), 6: (64, 32)}
-"""Of a network, and of all networks of a link."""
+"""Prefix lengths of a network, and of all networks of a link."""
 
 
 def ip_lines(cell: Cell) -> dict[str, list[str]]:
-    """Arguments of `ip -batch` by namespace; `""` is the outer one, which comes first."""
+    """Arguments of `ip -batch` by namespace; `""` is the outer one, the first."""
     lines: dict[str, list[str]] = {"": []}
     lines |= {name: ["link set lo up"] for name in namespaces(cell)}
     for i, link in enumerate(cell.links):
@@ -82,7 +82,7 @@ def _routed(cell: Cell, i: int, lines: dict[str, list[str]]) -> None:
 
 
 def _routes(cell: Cell, i: int, version: int, lines: dict[str, list[str]]) -> None:
-    """The networks that are not next door: of the link to the right, of the sender to the left."""
+    """The networks beyond a neighbour: of the link to the right, of the sender to the left."""
     everything, near = _everything(i, version), _sender_network(i, version)
 
     def host(which: int, number: int) -> str:
@@ -143,7 +143,7 @@ def _device(cell: Cell, name: str, addresses: list[str], single: bool = False) -
 
 def mptcp_lines(cell: Cell) -> dict[str, list[str]]:
     """Arguments of `ip mptcp` by namespace: the right announces its address on every other link,
-    to which the left opens a subflow, from its own address there, since the route says so."""
+    and the left opens a subflow to it, from its own address there, because of the route."""
     if not any(flow.transport == "mptcp" for flow in cell.flows):
         return {}
     links = range(1, len(cell.links))

@@ -1,1 +1,1 @@
-"""Traffic: what flowgen is told, and what it says."""
+"""Traffic: flowgen's input and output."""

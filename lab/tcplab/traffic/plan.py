@@ -19,7 +19,7 @@ NETNS = "/run/netns"
 
 
 def plan(cell: Cell, seed: int) -> dict[str, Any]:
-    """Everything that flowgen needs to know of the measured time."""
+    """The whole measured time, as input of flowgen."""
     generator = random.Random(seed)
     queues = [
         {"link": name, "netns": f"{NETNS}/{namespace}", "device": device, "handle": handle}
@@ -37,7 +37,7 @@ def plan(cell: Cell, seed: int) -> dict[str, Any]:
         "quic_paths": _quic_paths(cell, "up"),
         "cc": _receivers_cc(cell),
     }
-    # Data also comes down; what is served there has one path.
+    # Data also comes down; downloads have one path.
     back = {
         **serve,
         "netns": f"{NETNS}/left",
@@ -63,7 +63,7 @@ def plan(cell: Cell, seed: int) -> dict[str, Any]:
 
 
 def _receivers_cc(cell: Cell) -> str | None:
-    """Of the flows' algorithms one that needs ECN, so that it gets it in a cell with ECN."""
+    """An algorithm of the flows with a need for ECN, if any: its receiver negotiates ECN too."""
     if cell.ecn == "0":
         return None
     return next((f.cc for f in cell.present() if f.cc in NEED_ECN), None)
@@ -139,7 +139,7 @@ def _quic_paths(cell: Cell, direction: str) -> int | None:
 
 
 def _paths(cell: Cell, flow: Flow) -> list[dict[str, str]]:
-    """The paths beside the first: between the addresses that MPTCP uses too."""
+    """The paths after the first: between the addresses also used by MPTCP."""
     if flow.transport != "mpquic":
         return []
     ends = ((topology.sender_address(i), topology.receiver_address(i, 0)) for i in _others(cell))
@@ -151,8 +151,8 @@ def _others(cell: Cell) -> range:
 
 
 def visits(cell: Cell, flow: Flow, generator: random.Random) -> list[str]:
-    """Addresses in the order in which connections go to them, from the first again: each in turn,
-    or as often as `visits` says, in random order.  Empty for a flow with one destination."""
+    """Addresses in the order of connections, repeated from the first: each in turn, or as often as
+    `visits` says, in random order.  Empty for a flow with one destination."""
     addresses = [one.address for one in of_flow(cell, flow)]
     if flow.visits is None:
         return addresses

@@ -1,4 +1,4 @@
-"""Virtual machines that share the host's files: `run` executes one command under a kernel."""
+"""Virtual machines with the host's files: `run` executes one command under a kernel."""
 
 from tcplab.vm.errors import VmError
 from tcplab.vm.kernels import Kernel, fetch

@@ -1,4 +1,4 @@
-"""A private apt: Debian suites that the system does not use, kept out of the system's apt.
+"""A private apt: Debian suites unused by the system, kept out of the system's apt.
 
 Its lists, sources and archives live in our cache.  Mirror and proxy come from the system's
 own apt configuration, and the archive's signatures are checked with its keyring.
@@ -16,7 +16,7 @@ from tcplab.vm.arch import Arch, host
 from tcplab.vm.errors import SetupError
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-# For a system that is not Debian, such as Ubuntu.
+# For a system other than Debian, such as Ubuntu.
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
 
 
@@ -39,7 +39,7 @@ def mirror_of(sources: str) -> str | None:
 
 
 def system_mirror() -> str:
-    """The Debian mirror that this machine's apt uses, else Debian's own."""
+    """The Debian mirror of this machine's apt, else Debian's own."""
     folder = Path("/etc/apt/sources.list.d")
     paths = [Path("/etc/apt/sources.list"), *sorted(folder.glob("*.sources"))]
     for path in [*paths, *sorted(folder.glob("*.list"))]:

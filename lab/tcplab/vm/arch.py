@@ -1,4 +1,4 @@
-"""The processor architectures that a machine can have: their names in Debian, the kernel and QEMU.
+"""The processor architectures of machines: their names in Debian, the kernel and QEMU.
 
 A machine of another architecture than this host's is emulated, and needs a root of its own.
 """
@@ -18,7 +18,7 @@ class Arch:
     emulator: str
     board: str
     cpu: str
-    """The processor that is emulated without KVM."""
+    """The processor emulated without KVM."""
     console: str
     """The kernel's name for the first serial port."""
 
@@ -28,9 +28,9 @@ AMD64 = Arch(
     machine="x86_64",
     emulator="qemu-system-x86_64",
     board="pc,hpet=off,vmport=off",
-    # A processor that promises fast string instructions makes the kernel copy and clear by bytes
-    # (`rep movsb`), and the emulator takes an instruction's time for each byte: eight times as
-    # much as by words.
+    # A processor promising fast string instructions makes the kernel copy and clear by bytes (`rep
+    # movsb`), and the emulator takes an instruction's time for each byte: eight times as much as by
+    # words.
     cpu="max,-erms,-fsrm",
     console="ttyS0",
 )
@@ -40,7 +40,7 @@ ARM64 = Arch(
     machine="aarch64",
     emulator="qemu-system-aarch64",
     board="virt",
-    # A processor of servers. "max" signs each return address, which an emulator is slow at.
+    # A processor of servers. "max" signs each return address; an emulator does this slowly.
     cpu="neoverse-n1",
     console="ttyAMA0",
 )
@@ -49,11 +49,11 @@ _KNOWN = {arch.debian: arch for arch in (AMD64, ARM64)}
 
 
 def of(debian: str) -> Arch:
-    """The architecture that Debian calls so; KeyError if it is none of ours."""
+    """The architecture of this name in Debian; KeyError if it is none of ours."""
     return _KNOWN[debian]
 
 
 def host() -> Arch:
-    """This host's.  One that is none of ours counts as amd64, whose machines are emulated then."""
+    """This host's.  Any other counts as amd64, with emulated machines."""
     machine = platform.machine()
     return next((arch for arch in _KNOWN.values() if arch.machine == machine), AMD64)

@@ -1,7 +1,7 @@
 """The cache of kernels and roots: its folder, how entries appear in it, how they are locked.
 
-An entry is a folder with a manifest.  It is built under a temporary name and renamed when
-complete, so that a half-finished entry is never found.
+An entry is a folder with a manifest.  It is built under a temporary name and renamed when complete,
+so nobody finds a half-finished entry.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ def listing_sha256(folder: Path) -> str:
 
 
 def tree_bytes(folder: Path) -> int:
-    """The bytes that the files below `folder` take."""
+    """The size in bytes of all files below `folder`."""
     return sum(size for _, size in _files(folder))
 
 
 def _files(folder: Path | str) -> Iterator[tuple[os.DirEntry[str], int]]:
-    """All that is no folder below `folder`, with its size; pathlib is six times slower."""
+    """Everything except folders below `folder`, with its size; pathlib is six times slower."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
@@ -87,7 +87,7 @@ def new_entry(target: Path) -> Iterator[Path]:
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     for stale in target.parent.glob(f".{target.name}.new-*"):
-        shutil.rmtree(stale)  # Left by a process that was killed: we hold its lock now.
+        shutil.rmtree(stale)  # Left by a killed process: we hold its lock now.
     folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.new-", dir=target.parent))
     try:
         folder.chmod(0o755)

@@ -130,7 +130,7 @@ def pair(text: str) -> tuple[str, str]:
 
 
 def machine_from(options: argparse.Namespace, kernel: str) -> Machine:
-    """The machine that the options describe."""
+    """The machine described by the options."""
     for folder in options.rw:
         if not folder.is_dir():
             raise UnknownNameError(f"--rw {folder} is no directory; create it first")

@@ -1,11 +1,11 @@
-"""The ways in which a machine can fail, one class per cause, so that callers can distinguish them.
+"""The ways in which a machine can fail, one class per cause, for callers to distinguish.
 
 Every message names the failure, its place, and the remedy.
 """
 
 
 class VmError(Exception):
-    """Anything that kept the command from running to its end."""
+    """Any obstacle to running the command to its end."""
 
 
 class SetupError(VmError):
@@ -13,7 +13,7 @@ class SetupError(VmError):
 
 
 class UnknownNameError(VmError):
-    """A kernel or root that the table does not have."""
+    """A kernel or root missing in the table."""
 
 
 class BootError(VmError):

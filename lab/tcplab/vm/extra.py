@@ -1,8 +1,8 @@
-"""Modules that Debian's kernels leave out, built from Debian's own source for machines only.
+"""Modules left out of Debian's kernels, built from Debian's own source for machines only.
 
 kernels.toml names them.  A module is made from one file of linux-source, with the headers of the
-kernel that is cached, by the gcc of the root `sid-build`.  It is kept in the cache and loaded from
-there: neither the source nor the module is part of this package, and this host never loads it.
+cached kernel, by the gcc of the root `sid-build`.  It is kept in the cache and loaded from there:
+neither the source nor the module is part of this package, and this host never loads it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ namespace of its own, and all writes go to memory."""
 
 
 def sources(kernel: str) -> dict[str, str]:
-    """Modules that can be built for a kernel of kernels.toml, with their file in its source."""
+    """Buildable modules for a kernel of kernels.toml, with their file in its source."""
     text = (Path(__file__).parent / "kernels.toml").read_text()
     table = tomllib.loads(text)["modules"]
     return {name: entry["source"] for name, entry in table.items() if kernel in entry["kernels"]}
@@ -57,7 +57,7 @@ def offered(kernel: Kernel, name: str) -> bool:
 
 
 def prepare(kernel: Kernel, names: Sequence[str]) -> dict[str, Path]:
-    """The files of those of `names` that the kernel lacks and that can be built, by name."""
+    """The built files of the kernel's missing and buildable modules among `names`, by name."""
     return {name: fetch(kernel, name) for name in names if offered(kernel, name)}
 
 
@@ -94,7 +94,7 @@ def _is_whole(folder: Path, name: str) -> bool:
 
 
 def needed(kernel: Kernel) -> list[str]:
-    """Names of the packages that belong to this kernel: headers, build tools and source."""
+    """Names of this kernel's packages: headers, build tools and source."""
     base, flavour = kernel.release.rsplit("-", 1)
     series = ".".join(base.split(".")[:2])
     headers = [f"linux-headers-{base}-{flavour}", f"linux-headers-{base}-common"]
@@ -102,8 +102,8 @@ def needed(kernel: Kernel) -> list[str]:
 
 
 def of_kernel(kernel: Kernel, available: Sequence[Package]) -> list[Package]:
-    """The packages of exactly this kernel's version; another's would give a module that its
-    kernel refuses.  Raises SetupError if one is missing."""
+    """The packages of exactly this kernel's version; the kernel would refuse a module from another
+    version's.  Raises SetupError if one is missing."""
     found = {p.name: p for p in available if p.version == kernel.version}
     missing = [name for name in needed(kernel) if name not in found]
     if missing:
@@ -148,7 +148,7 @@ def _build(kernel: Kernel, name: str, source: str, folder: Path) -> None:
 
 
 def _one_file(unpacked: Path, source: str, to: Path) -> None:
-    """Takes one file out of the archive in linux-source, which has 90,000."""
+    """Takes one of 90,000 files out of the archive in linux-source."""
     archives = list(unpacked.glob("usr/src/linux-source-*.tar.xz"))
     if len(archives) != 1:
         raise SetupError(f"linux-source holds {len(archives)} archives; correct tcplab.vm.extra")

@@ -1,8 +1,8 @@
 """Builds the initramfs that starts a machine: busybox, a few modules, two scripts.
 
-It is built anew for every run (a few megabytes, some tens of milliseconds), so that the
-command, the environment and the mounts travel inside it and need no quoting on the
-kernel's command line.  `machine.py` is its only caller.
+It is built for every run (a few megabytes, some tens of milliseconds).  So the command, the
+environment and the mounts travel inside it and need no quoting on the kernel's command line.
+`machine.py` is its only caller.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _EXECUTABLE_MODE = 0o100755
 _SIGNATURE_MAGIC = b"~Module signature appended~\n"
 _SIGNATURE_INFO_BYTES = 12
 
-# The guest needs these before its root is there: 9p over virtio, the overlay above it, and
-# the ports that carry the command's output.  A kernel that has one built in skips it.
+# The guest needs these before its root is there: 9p over virtio, the overlay above it, and the
+# ports for the command's output.  A kernel with a built-in one skips it.
 BOOT_MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_console")
 
 
@@ -141,6 +141,6 @@ def find_busybox() -> Path:
 
 
 def _libraries_of(program: Path) -> list[Path]:
-    # ldd fails on a static program, which needs no libraries.
+    # ldd fails on a static program; it needs no libraries.
     answer = subprocess.run(["ldd", str(program)], capture_output=True, text=True)
     return shared_libraries(answer.stdout) if answer.returncode == 0 else []

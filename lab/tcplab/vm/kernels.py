@@ -1,7 +1,7 @@
 """Debian's kernels, fetched and cached: the table is kernels.toml, `fetch` does the rest.
 
-A cached kernel works offline.  Every use checks the hash of the files that will boot; a damaged
-entry is built again.
+A cached kernel works offline.  Every use checks the hash of the boot files; a damaged entry is
+built again.
 """
 
 from __future__ import annotations
@@ -90,12 +90,12 @@ def source(name: str) -> Source:
 
 
 def version_key(text: str) -> list[int]:
-    """Orders kernel releases: the numbers in them, so that 6.1.0-9 comes before 6.1.0-47."""
+    """Orders kernel releases: by the numbers in them, with 6.1.0-9 before 6.1.0-47."""
     return [int(number) for number in re.findall(r"\d+", text)]
 
 
 def select(patterns: tuple[str, ...], available: list[Package]) -> tuple[str, list[Package]]:
-    """The newest release that `available` offers whole, and its packages.
+    """The newest complete release in `available`, and its packages.
 
     Raises LookupError if there is none.
     """
@@ -119,7 +119,7 @@ def select(patterns: tuple[str, ...], available: list[Package]) -> tuple[str, li
 
 
 def cached(name: str) -> Kernel | None:
-    """The kernel if its entry is whole, else None; the files that will boot are hashed again."""
+    """The kernel if its entry is whole, else None; the boot files are hashed again."""
     folder = cache_dir() / "kernels" / source(name).name
     try:
         manifest = json.loads((folder / _MANIFEST).read_text())

@@ -20,7 +20,7 @@ _DEVICE = Path("/dev/kvm")
 def works(kernel_version: str, boot: Callable[[], object]) -> bool:
     """The last result of `boot` for this host, this QEMU and this kernel.
 
-    `boot` starts the kernel with KVM and raises VmError if that fails.
+    `boot` starts the kernel with KVM and raises VmError on failure.
     """
     if not os.access(_DEVICE, os.R_OK | os.W_OK):
         return False

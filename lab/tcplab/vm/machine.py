@@ -1,8 +1,8 @@
 """Runs one command in a machine of its own: `run` boots a kernel, streams the command's
 output while it runs, returns its exit status, and leaves nothing behind.
 
-Inside, the host's files are visible at their own paths and writable, but all that the command
-writes is dropped, except below `rw`.  /tmp and /run are the machine's own.
+Inside, the host's files are visible at their own paths and writable, but the command's writes are
+dropped, except below `rw`.  /tmp and /run are the machine's own.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Machine:
     timeout_s: float | None = None
     """Wall-clock limit for boot and command together."""
     rw: Sequence[Path] = ()
-    """Host folders in which the guest's writes are kept."""
+    """Host folders that keep the guest's writes."""
     root: Path = Path("/")
     """The user land, of the kernel's architecture; another one sees the host in /host."""
     systemd: bool = False
@@ -51,7 +51,7 @@ class Machine:
     sysctls: Mapping[str, str] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     kvm: bool | None = None
-    """None: if it boots this kernel, which is tried once; never in virtual time."""
+    """None: if it boots this kernel, tried once; never in virtual time."""
 
     def __post_init__(self) -> None:
         if self.virtual_time and self.cpus != 1:
@@ -84,9 +84,9 @@ def run(
 ) -> Result:
     """Boots `machine`, runs `command` in it, and returns how it ended.
 
-    The output is streamed to `stdout` and `stderr` if given, else captured.  A command that a
-    signal ended has the shell's status, 128 and its number.  Raises the classes of
-    tcplab.vm.errors when the command could not run to its end.
+    The output is streamed to `stdout` and `stderr` if given, else captured.  After a signal the
+    status is the shell's: 128 plus the signal's number.  Raises the classes of tcplab.vm.errors
+    when the command could not run to its end.
     """
     kernel = kernels.fetch(machine.kernel)
     machine = replace(machine, kvm=_uses_kvm(machine, kernel), kernel=kernel.name)
@@ -148,7 +148,7 @@ def _boot(
 
 
 def busybox_of(machine: Machine, kernel: kernels.Kernel) -> Path:
-    """This host's; a machine of another architecture has the one of its root, which is static."""
+    """This host's; a machine of another architecture has its root's static one."""
     if kernel.arch == arch.host().debian:
         return initramfs.find_busybox()
     found = machine.root / "usr/bin/busybox"
@@ -176,7 +176,7 @@ def guest_files(
     cwd: Path,
     built: Mapping[str, Path] = MappingProxyType({}),
 ) -> dict[str, bytes]:
-    """The scripts that guest/init.sh and guest/run.sh read, and modules built for us, by name."""
+    """The scripts read by guest/init.sh and guest/run.sh, and modules built for us, by name."""
     guest = Path(__file__).parent / "guest"
     files = {f"{name}.ko": path.read_bytes() for name, path in built.items()}
     places = tuple(f"{_FILES}/{name}.ko" if name in built else name for name in machine.modules)
@@ -215,7 +215,7 @@ def config_script(machine: Machine, release: str, shares: tuple[qemu.Share, ...]
 
 
 def command_script(machine: Machine, release: str, command: Sequence[str], cwd: Path) -> str:
-    """The script that becomes the command."""
+    """The script that ends by becoming the command."""
     environment = {
         "PATH": _PATH,
         "HOME": "/root",
@@ -239,7 +239,7 @@ def _lines(commands: Sequence[str]) -> str:
 
 
 def _with_log(problem: VmError, console: Path, kernel: str) -> VmError:
-    """The same error, naming the console log, which is moved to its last place."""
+    """The same error, with the console log's name, after moving the log to its final place."""
     if not console.exists():
         return problem
     folder = cache_dir() / "logs"

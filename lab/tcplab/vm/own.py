@@ -2,8 +2,8 @@
 
     IMAGE[:FOLDER]
 
-`make modules_install INSTALL_MOD_PATH=FOLDER` fills FOLDER.  Without it the folders above
-the image are tried, the nearest first; the last of them is /, which has this host's modules.
+`make modules_install INSTALL_MOD_PATH=FOLDER` fills FOLDER.  Without it the folders above the image
+are tried, the nearest first; the last of them is /, with this host's modules.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The Debian packages that the harness needs on the host, and their installation."""
+"""The harness's Debian packages on the host, and their installation."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ NEEDED = (
     "qemu-system-x86",
     "zstd",
 )
-# Packages that may stand in for one that they conflict with.
+# Packages accepted in place of a conflicting one.
 _ALTERNATIVES = {"busybox": "busybox-static"}
 
 
 def missing() -> list[str]:
-    """Those of NEEDED that are not installed."""
+    """The missing packages of NEEDED."""
     installed = _installed()
     return [p for p in NEEDED if p not in installed and _ALTERNATIVES.get(p) not in installed]
 

@@ -32,7 +32,7 @@ _LIBC = ctypes.CDLL(None)
 
 
 class Interrupted(BaseException):
-    """SIGTERM or SIGHUP arrived; like KeyboardInterrupt it unwinds, so that cleanup runs."""
+    """SIGTERM or SIGHUP arrived; like KeyboardInterrupt it unwinds, so cleanup runs."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"ended by {signal.Signals(number).name}")

@@ -24,7 +24,7 @@ _KERNEL_OPTIONS = (
 
 @dataclass(frozen=True)
 class Share:
-    """A host folder that the guest mounts over 9p by its tag."""
+    """A host folder, mounted by the guest over 9p by its tag."""
 
     tag: str
     path: Path
@@ -41,7 +41,7 @@ def program(arch: Arch = AMD64) -> str:
 
 @dataclass(frozen=True)
 class Boot:
-    """The machine that the emulator is to start."""
+    """The machine for the emulator to start."""
 
     kernel: Path
     initramfs: Path

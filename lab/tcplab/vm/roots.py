@@ -1,9 +1,9 @@
 """Other user lands for a machine, built with debootstrap and cached.
 
-sid has programs that need a newer libc than the host's: bpftune, the peer that the laboratory
-compares with.  bookworm and trixie have a systemd that can be the first process.  Nothing in
-a root is started on the host, except by debootstrap's chroot.  One of another architecture is
-only unpacked: no script of its packages has run.
+sid has programs for a newer libc than the host's: bpftune, the laboratory's peer for comparisons.
+bookworm and trixie have a systemd able to be the first process.  Nothing in a root is started on
+the host, except by debootstrap's chroot.  One of another architecture is only unpacked: no script
+of its packages has run.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def fetch(name: str) -> Path:
 
 
 def missing(name: str) -> list[str]:
-    """What keeps this host from building the root; nothing if it is there."""
+    """The obstacle to building the root on this host; nothing if the root exists."""
     if _is_whole(cache_dir() / "roots" / name, _RECIPES[name]):
         return []
     found = [] if shutil.which("debootstrap") else [_NO_DEBOOTSTRAP]
@@ -112,8 +112,7 @@ def _build(folder: Path, recipe: Recipe) -> None:
 
 
 def _unpack(root: Path) -> None:
-    """The packages that debootstrap has fetched and leaves to its second stage, which would run
-    their scripts."""
+    """The packages fetched by debootstrap for its second stage, which would run their scripts."""
     for deb in sorted((root / "var/cache/apt/archives").glob("*.deb")):
         answer = subprocess.run(["dpkg", "-x", deb, root], capture_output=True, text=True)
         if answer.returncode != 0:

@@ -1,9 +1,9 @@
 """Takes the uncompressed kernel out of a distribution's vmlinuz.
 
-x86: QEMU starts an ELF kernel through its PVH entry point, which skips the decompressor: under
+x86: QEMU starts an ELF kernel through its PVH entry point, without the decompressor: under
 emulation that stage alone costs seconds.  Layout: Documentation/arch/x86/boot.rst.
 arm64: QEMU starts an Image (Documentation/arch/arm64/booting.rst).  Newer kernels of Debian's have
-it inside an EFI program that unpacks it (drivers/firmware/efi/libstub/zboot-header.S).
+it inside a self-unpacking EFI program (drivers/firmware/efi/libstub/zboot-header.S).
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def is_elf(image: bytes) -> bool:
 
 
 def image_of(vmlinuz: bytes, debian_arch: str) -> bytes:
-    """The part of `vmlinuz` that QEMU starts, for the architecture that Debian calls so."""
+    """The part of `vmlinuz` for QEMU to start, for an architecture by its name in Debian."""
     return arm64_image(vmlinuz) if debian_arch == ARM64.debian else extract(vmlinuz)
 
 
 def arm64_image(vmlinuz: bytes) -> bytes:
-    """The Image that `vmlinuz` is, or holds."""
+    """The Image: `vmlinuz` itself, or its content."""
     if vmlinuz[_ZBOOT_MAGIC_OFFSET : _ZBOOT_MAGIC_OFFSET + 4] == _ZBOOT_MAGIC:
         offset, length = struct.unpack_from("<II", vmlinuz, _ZBOOT_MAGIC_OFFSET + 4)
         vmlinuz = _decompress(vmlinuz[offset : offset + length])
@@ -59,7 +59,7 @@ def extract(image: bytes) -> bytes:
     offset, length = struct.unpack_from("<II", image, _PAYLOAD_OFFSET)
     # Zero sectors means four, for boot loaders older than the field.
     start = ((image[_SETUP_SECTORS_OFFSET] or 4) + 1) * _SECTOR_BYTES + offset
-    # The payload ends with its uncompressed size, four bytes that no format expects.
+    # The payload ends with its uncompressed size, four bytes beyond the format's end.
     vmlinux = _decompress(image[start : start + length - 4])
     if not is_elf(vmlinux):
         raise SetupError("this vmlinuz holds no ELF kernel; fetch the kernel again")

@@ -9,6 +9,9 @@
 //! `info` waits until all data is acknowledged, and answers the kernel's figures of the connection then
 //! (`tcp_info`): see [`INFO`].
 //!
+//! After `mptcp` its sockets speak MPTCP, and after `option NAME` they have that option from the start: see
+//! [`option`]. After `device NAME` they are bound to that device.
+//!
 //! `hold ADDR` opens a further connection, `feed BYTES` sends on each of these, `release` closes them all.
 //!
 //! It may act as another user, too: `become UID` gives up its privileges, `squat NAME FOLDER` takes the
@@ -54,9 +57,15 @@ fn set<T>(fd: &OwnedFd, level: i32, name: i32, value: &T, len: usize) -> io::Res
     check(result).map(drop)
 }
 
-fn set_cc(fd: &OwnedFd, name: &str) -> io::Result<()> {
+/// A name as the kernel has those of algorithms and devices.
+fn padded(name: &str) -> [u8; 16] {
     let mut bytes = [0u8; 16];
     bytes[..name.len()].copy_from_slice(name.as_bytes());
+    bytes
+}
+
+fn set_cc(fd: &OwnedFd, name: &str) -> io::Result<()> {
+    let bytes = padded(name);
     set(
         fd,
         libc::IPPROTO_TCP,
@@ -175,7 +184,26 @@ fn raw_address(address: SocketAddr) -> (libc::sockaddr_storage, u32) {
     }
 }
 
-fn socket(address: SocketAddr, cc: Option<&str>) -> io::Result<OwnedFd> {
+/// Settings of new sockets.
+#[derive(Default)]
+struct Kind {
+    speaks_mptcp: bool,
+    options: Vec<(i32, i32, i32)>,
+    device: String,
+}
+
+/// An option's level, name and a value other than the kernel's.
+fn option(name: &str) -> io::Result<(i32, i32, i32)> {
+    Ok(match name {
+        "keepalive" => (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
+        "nodelay" => (libc::IPPROTO_TCP, libc::TCP_NODELAY, 1),
+        "rcvbuf" => (libc::SOL_SOCKET, libc::SO_RCVBUF, 1 << 16),
+        "tos" => (libc::IPPROTO_IP, libc::IP_TOS, 16),
+        _ => return Err(io::ErrorKind::InvalidInput.into()),
+    })
+}
+
+fn socket(address: SocketAddr, cc: Option<&str>, kind: &Kind) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() {
         libc::AF_INET
     } else {
@@ -186,18 +214,29 @@ fn socket(address: SocketAddr, cc: Option<&str>) -> io::Result<OwnedFd> {
         let fd = check(libc::socket(
             family,
             libc::SOCK_STREAM | libc::SOCK_CLOEXEC,
-            0,
+            if kind.speaks_mptcp {
+                libc::IPPROTO_MPTCP
+            } else {
+                0
+            },
         ))?;
         OwnedFd::from_raw_fd(fd)
     };
+    for (level, name, value) in &kind.options {
+        set(&fd, *level, *name, value, size_of::<i32>())?;
+    }
+    if !kind.device.is_empty() {
+        let (name, len) = (padded(&kind.device), kind.device.len());
+        set(&fd, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, &name, len)?;
+    }
     if let Some(name) = cc {
         set_cc(&fd, name)?;
     }
     Ok(fd)
 }
 
-fn connect(address: SocketAddr, cc: Option<&str>) -> io::Result<OwnedFd> {
-    let fd = socket(address, cc)?;
+fn connect(address: SocketAddr, cc: Option<&str>, kind: &Kind) -> io::Result<OwnedFd> {
+    let fd = socket(address, cc, kind)?;
     reconnect(&fd, address)?;
     Ok(fd)
 }
@@ -217,8 +256,8 @@ fn disconnect(fd: &OwnedFd) -> io::Result<()> {
     check(unsafe { libc::connect(fd.as_raw_fd(), (&raw const nobody).cast(), len) }).map(drop)
 }
 
-fn listen(address: SocketAddr, cc: Option<&str>) -> io::Result<OwnedFd> {
-    let fd = socket(address, cc)?;
+fn listen(address: SocketAddr, cc: Option<&str>, kind: &Kind) -> io::Result<OwnedFd> {
+    let fd = socket(address, cc, kind)?;
     let (storage, len) = raw_address(address);
     // SAFETY: storage holds an address of len bytes.
     check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const storage).cast(), len) })?;
@@ -321,6 +360,7 @@ fn end_by_reset(fd: &OwnedFd) -> io::Result<()> {
 
 #[derive(Default)]
 struct Actor {
+    kind: Kind,
     held: Held,
     further: Vec<OwnedFd>,
     listener: Option<OwnedFd>,
@@ -339,10 +379,12 @@ impl Actor {
         let done = String::new();
         match *words {
             ["connect", to, ..] => {
-                self.connection = Some(connect(to.parse().unwrap(), words.get(2).copied())?);
+                let cc = words.get(2).copied();
+                self.connection = Some(connect(to.parse().unwrap(), cc, &self.kind)?);
             }
             ["listen", at, ..] => {
-                self.listener = Some(listen(at.parse().unwrap(), words.get(2).copied())?);
+                let cc = words.get(2).copied();
+                self.listener = Some(listen(at.parse().unwrap(), cc, &self.kind)?);
             }
             ["accept"] => self.connection = Some(accept(self.listener.as_ref().unwrap())?),
             ["send", bytes] => send(self.connection()?, bytes.parse().unwrap())?,
@@ -361,7 +403,13 @@ impl Actor {
             ["flock", path] => {
                 self.locks.push(take_lock(Path::new(path))?);
             }
-            ["hold", to] => self.further.push(connect(to.parse().unwrap(), None)?),
+            ["mptcp"] => self.kind.speaks_mptcp = true,
+            ["device", name] => self.kind.device = name.to_owned(),
+            ["option", name] => self.kind.options.push(option(name)?),
+            ["hold", to] => {
+                let fd = connect(to.parse().unwrap(), None, &self.kind)?;
+                self.further.push(fd);
+            }
             ["feed", bytes] => {
                 let bytes = bytes.parse().unwrap();
                 self.further.iter().try_for_each(|fd| send(fd, bytes))?;

@@ -4,8 +4,7 @@
  *
  * A map's definition is the program's own: a structure of pointers, whose types are its facts. Here
  * the pointers hold its content: `key` the keys of a hash, `value` the values, and `max_entries`
- * for how many there is room, since the loader sets that of some.  TP_MAKE() and TP_FREE() are its
- * life.
+ * the room, which the loader sets for some maps.  TP_MAKE() begins a map, TP_FREE() ends it.
  */
 #ifndef TCPILOT_NATIVE_BPF_HELPERS_H
 #define TCPILOT_NATIVE_BPF_HELPERS_H

@@ -1,4 +1,4 @@
-//! Captures that the tests make: packets of TCP, and the formats of files.
+//! Captures made by the tests: packets of TCP, and the formats of files.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -279,7 +279,7 @@ pub struct Path {
     pub rtt_ns: u64,
     /// A packet takes so long at the bottleneck.
     pub packet_ns: u64,
-    /// Packets that the queue there holds.
+    /// The most packets in the queue there.
     pub queue: u64,
     /// At the sender, before the queue; else at the receiver.
     pub is_near: bool,
@@ -292,10 +292,16 @@ fn stamp(at_ns: u64) -> u32 {
     (at_ns / 1_000_000) as u32
 }
 
-/// The upload of a sender that adds a packet to its window each round trip, and halves it when the queue overflows (RFC
-/// 5681), for so many packets. Times are those of the sender until the end, when each packet gets that of its place.
+/// An upload of so many packets. The sender adds a packet to its window each round trip, and halves it when
+/// the queue overflows (RFC 5681). Times are the sender's until the end; then each packet gets its place's.
 pub fn upload(path: Path, packets: usize) -> Vec<Packet> {
+    upload_from(path, 10, packets)
+}
+
+/// The same of a sender that begins with a window of so many packets.
+pub fn upload_from(path: Path, window: u32, packets: usize) -> Vec<Packet> {
     let mut sender = Sender::new(path);
+    sender.window = f64::from(window);
     while sender.sent.len() < packets {
         sender.step();
     }

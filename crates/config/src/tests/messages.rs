@@ -1,4 +1,4 @@
-//! Each message word for word, because it is all the help that the author of a wrong file gets.
+//! Each message word for word, because the author of a wrong file gets no other help.
 
 use super::*;
 

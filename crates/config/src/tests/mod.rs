@@ -474,7 +474,7 @@ fn reading_takes_time_in_proportion_to_the_length() {
             panic!("it is wrong");
         };
         assert!(problems.len() <= 100, "{}", problems.len());
-        // Linear time is a second or less here; quadratic time is ten times that.
+        // Linear time is a second or less here; quadratic time is ten times as long.
         assert!(
             start.elapsed() < Duration::from_secs(10),
             "{:?}",

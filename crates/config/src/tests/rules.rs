@@ -1,4 +1,4 @@
-//! The rules that the kernel gets, and the warnings.
+//! The rules for the kernel, and the warnings.
 
 use super::*;
 use tcpilot_core::Prefix;

@@ -1,4 +1,4 @@
-//! The tunings that objective and network type choose, and how policies change them.
+//! The tunings of each objective and network type, and how policies change them.
 
 use tcpilot_abi::{
     TP_NET_CELLULAR, TP_NET_DATA_CENTER, TP_NET_LONG_FAT, TP_NET_UNKNOWN, TP_NET_WIFI,

@@ -9,10 +9,10 @@ use tcpilot_abi::{
 
 /// With a row for each node and each leaf.
 const ROWS: u32 = 1;
-/// With columns, which compress to half the size of rows: the models in this repository.
+/// With columns, as in this repository's models: they compress to half the size of rows.
 const COLUMNS: u32 = 2;
 
-/// The groups that a model can tell (`enum tp_group`).
+/// The groups known to models (`enum tp_group`).
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u32)]
@@ -45,7 +45,7 @@ pub struct Written {
     /// For each leaf a share per class, of 255 in all.
     #[serde(default)]
     pub leaves: Vec<Vec<u8>>,
-    /// The paths that it learned from: least and most of each measure. Empty: not known.
+    /// The paths of its training: least and most of each measure. Empty: not known.
     #[serde(default)]
     pub range: Vec<(u32, u32)>,
     /// Nodes and leaves in the other format.
@@ -108,7 +108,7 @@ impl Written {
         Ok(written)
     }
 
-    /// Refuses indices that lead out of the model. The programs mask indices, so a wrong one makes them give
+    /// Refuses indices beyond the model's ends. The programs mask indices, so a wrong one makes them give
     /// nonsense instead of a fault.
     fn check(&self) -> Result<(), String> {
         if ![ROWS, COLUMNS].contains(&self.format) {

@@ -1,4 +1,4 @@
-//! BBR, both versions: a bottleneck in a few lines, and the model that must follow from it.
+//! BBR, both versions: a bottleneck in a few lines, and the model expected of it.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     reason = "every call is of a pure function with pointers to live values"
@@ -11,7 +11,7 @@ use tcpilot_core::cc::*;
 
 const MSS: u32 = 1448;
 
-/// A connection that delivers `packets` in each round of `rtt_us`.
+/// A connection delivering `packets` in each round of `rtt_us`.
 struct Path {
     conn: tp_bbr_conn,
     rtt_us: u32,
@@ -96,7 +96,7 @@ fn probe_bw_paces_at_bandwidth_with_two_bdps() {
         (paced / (rate * gain * 0.99) - 1.0).abs() < 0.01,
         "{paced} of {rate} at {gain}"
     );
-    // and extra room for an acknowledgement that stands for a whole round
+    // and extra room for one acknowledgement of a whole round
     assert!((80..=136).contains(&path.conn.cwnd), "{}", path.conn.cwnd);
 }
 
@@ -109,7 +109,7 @@ fn the_gain_cycle_has_each_phase_once() {
     }
     let mut seen = std::collections::BTreeMap::new();
     for _ in 0..160 {
-        // more in flight than the gain asks for, so that probing may end
+        // more in flight than the gain asks for: probing may end
         path.rtt_us = 40_100;
         path.round(60, 0, |c| {
             c.sample_delivered = 40;
@@ -233,7 +233,7 @@ fn bbr3(path: &mut Path) -> tp_bbr3 {
     b
 }
 
-/// A socket that switches after 3 TB has delivered more than 2^31 packets.
+/// A socket switching after 3 TB has delivered more than 2^31 packets.
 #[test]
 fn rounds_begin_also_in_mid_connection() {
     let mut path = Path::new(40_000);

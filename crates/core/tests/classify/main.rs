@@ -86,7 +86,7 @@ fn asked(flow: &mut Flow, rounds: u32) -> u32 {
     let votes = |flow: &Flow| (flow.verdict.votes[0], flow.verdict.votes[1]);
     let mut times = 0;
     for round in 0..rounds {
-        // The votes' strength alternates, so that no two rounds in a row vote the same.
+        // The votes' strength alternates: no two rounds in a row vote the same.
         let sure = if round % 2 == 0 { 250 } else { 230 };
         flow.model.leaf[0] = Default::default();
         flow.model.leaf[1] = Default::default();
@@ -110,7 +110,7 @@ fn settled_flows_are_judged_rarely_and_after_losses() {
     flow.round(100, 90_000, 1);
     assert!(asked(&mut flow, 3) >= 2, "a loss says most");
     assert_eq!(asked(&mut flow, 80), 10);
-    // A flow that is judged less often is still recognised when it changes.
+    // Rarely judged by now, a flow is still recognised after a change.
     for _ in 0..100 {
         flow.round(52, 1000, 0);
     }
@@ -179,7 +179,7 @@ fn a_path_without_a_queue_tells_nothing() {
     );
 }
 
-/// A flow that the trees take for a delay-based one, on a link of which so much of 256 is used.
+/// A flow judged delay-based by the trees. `link_used`: the used part of the link, of 256.
 fn at_rest(link_used: u32) -> Flow {
     let mut flow = Flow::new();
     flow.round.link_used = link_used;
@@ -317,7 +317,7 @@ fn own_queue_follows_littles_law() {
     flow.start();
     for _ in 0..60 {
         flow.round.duration_us = 80_000;
-        flow.round(100, 40_000, 0); // 100 packets in 80 ms, each of which waits for 40 ms
+        flow.round(100, 40_000, 0); // 100 packets in 80 ms, each waits for 40 ms
     }
     let own = flow.features()[BACKLOG];
     assert!((49 * 16..=50 * 16).contains(&own), "{own}");

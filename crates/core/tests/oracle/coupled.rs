@@ -1,5 +1,5 @@
-//! The coupled algorithms of MPTCP: a subflow's step beside another subflow with ten times its RTT and half
-//! its window.
+//! The coupled algorithms of MPTCP: a subflow's step next to another subflow with ten times its RTT and
+//! half its window.
 
 use tcpilot_core::cc::*;
 
@@ -108,7 +108,7 @@ fn wvegas(p: Point) -> f64 {
     ((ours - exact).abs() - 1.0).max(0.0) / exact
 }
 
-/// One path is no longer acknowledged: the other's step is that of a single path.
+/// One path is no longer acknowledged: the other's step is a single path's.
 fn dead_path(p: Point) -> f64 {
     let (mut c, _) = connection(p);
     if !fits(p) {

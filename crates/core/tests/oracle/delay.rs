@@ -4,7 +4,7 @@ use tcpilot_core::cc::*;
 
 use super::{Law, Point, growth, window};
 
-/// A round that does not end, with this least RTT.
+/// A round without end, with this least RTT.
 fn endless(base_us: u32, min_us: u32) -> tp_rtt {
     tp_rtt {
         base_us,
@@ -133,7 +133,7 @@ fn illinois_decrease(p: Point) -> f64 {
         .fold(0.0, f64::max)
 }
 
-/// Baiocchi et al. 2007, section 2: Scalable TCP's hundredth, or Reno's packet a round if that is more.
+/// Baiocchi et al. 2007, section 2: Scalable TCP's hundredth, or Reno's packet a round if larger.
 fn yeah_growth(p: Point) -> f64 {
     let mut s = tp_yeah {
         rtt: endless(p.rtt_us, p.rtt_us),
@@ -163,7 +163,7 @@ fn yeah_decrease(p: Point) -> f64 {
         .fold(0.0, f64::max)
 }
 
-/// Grieco, Mascolo 2004: the window that fits a constant rate is rate times least RTT.
+/// Grieco, Mascolo 2004: the window for a constant rate is rate times least RTT.
 fn westwood_decrease(p: Point) -> f64 {
     let mut s = tp_westwood::default();
     unsafe { westwood_begin(&mut s, 1_000_000, 0) };

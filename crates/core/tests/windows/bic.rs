@@ -7,7 +7,7 @@ use tcpilot_core::{
 
 type Connection = windows::Connection<tp_bic>;
 
-/// Packets that a round adds.
+/// Packets added by a round.
 fn bic_step(max: u32, packets: u32) -> f64 {
     // SAFETY: a pure function, and a pointer to a live value.
     unsafe { cc::bic_step(&tp_bic { max }, packets) as f64 / f64::from(cc::BIC_PARTS) }

@@ -19,7 +19,7 @@ fn rtt_us(window: u32, waiting: u32) -> u32 {
     BASE_US * window / (window - waiting) + 1
 }
 
-/// A connection that knows its path without a queue.
+/// A connection after a sample of its path without a queue.
 fn connection(window: u32) -> Connection {
     let mut c = Connection::new(window);
     c.round(BASE_US - 1);

@@ -74,10 +74,10 @@ fn it_never_goes_below_what_reno_would_have() {
     let mut windows = vec![];
     let mut c = after(1000, 300, 0);
     for _ in 0..60 {
-        c.round(300_000); // another flow's queue, which does not go away
+        c.round(300_000); // another flow's standing queue
         windows.push(c.w.packets);
     }
-    // half of the window that it found congested, and from then on a packet a round
+    // half of the congested window, and from then on a packet a round
     let floor = *windows.iter().min().unwrap();
     assert!((240..=270).contains(&floor), "{windows:?}");
     assert!(

@@ -21,7 +21,7 @@ use std::{
 use libbpf_rs::{Link, MapCore, MapHandle, libbpf_sys::bpf_map_delete_elem, query::LinkTypeInfo};
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, host, process::inherited};
+use crate::{Error, error::CC_NAME_LEN_MAX, host, process::inherited};
 pub use catalog::{About, PREFIX, describe, ours};
 pub use object::{Counting, Ecn, Loaded, Variant, ecn_of, is_path, name_in};
 pub use users::sockets_by_algorithm;
@@ -143,11 +143,14 @@ pub fn is_registered(name: &str) -> bool {
 /// `_`. The kernel takes dots, too, but a BPF file system does not.
 ///
 /// # Errors
-/// [`Error::CcName`].
+/// [`Error::CcName`], [`Error::CcNameLong`].
 pub fn check_name(name: &str) -> Result<(), Error> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if name.is_empty() || !name.chars().all(is_plain) {
         return Err(Error::CcName(name.to_owned()));
+    }
+    if name.len() > CC_NAME_LEN_MAX {
+        return Err(Error::CcNameLong(name.to_owned()));
     }
     Ok(())
 }
@@ -156,6 +159,17 @@ pub fn check_name(name: &str) -> Result<(), Error> {
 fn pin_path(bpffs: &Path, name: &str) -> Result<PathBuf, Error> {
     check_name(name)?;
     Ok(bpffs.join("tcpilot").join(name))
+}
+
+/// Refuses a name that another algorithm of this host has: one of the kernel's, or of another program.
+///
+/// # Errors
+/// [`Error::CcForeign`].
+pub fn check_free(bpffs: &Path, name: &str) -> Result<(), Error> {
+    if name.starts_with(PREFIX) || !is_registered(name) || is_pinned(bpffs, name) {
+        return Ok(());
+    }
+    Err(Error::CcForeign(name.to_owned()))
 }
 
 /// Whether a file keeps the registration of this name.

@@ -10,11 +10,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::time::{ClockId, clock_gettime};
 use tcpilot_abi::{from_bytes, tp_learner_status, tp_record};
 
 use crate::{
     Error,
+    clock::monotonic_ns,
     mapping::{Mapping, page},
 };
 
@@ -177,7 +177,7 @@ impl Heartbeat {
             offset_of!(tp_learner_status, wireless),
             u64::from(knows_wireless),
         );
-        self.set(now_ns());
+        self.set(monotonic_ns());
     }
 
     /// Says that it is dead: from now on no choice distribution is valid.
@@ -189,9 +189,4 @@ impl Heartbeat {
         self.0
             .set(offset_of!(tp_learner_status, heartbeat_ns), at_ns);
     }
-}
-
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

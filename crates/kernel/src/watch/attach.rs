@@ -204,6 +204,15 @@ impl Hooks {
         Ok(())
     }
 
+    /// Has the program for incoming packets see all packets of another device, for as long as these live.
+    pub fn link_acks(&self, skel: &WatchSkel<'_>, ifindex: u32) -> io::Result<[OwnedFd; 2]> {
+        if self.support.point == HookPoint::Traced {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let link = |place| link_tcx(skel.progs.watch_back_tc.as_fd(), ifindex, place);
+        Ok([link(BPF_TCX_INGRESS)?, link(BPF_TCX_EGRESS)?])
+    }
+
     /// The programs for packets going in, leaving, and coming back, each with the name of its hook.
     pub fn programs<'a, 'obj>(
         &self,

@@ -5,7 +5,8 @@
 
 use std::{
     hash::{BuildHasher, RandomState},
-    os::fd::{AsFd, AsRawFd},
+    io,
+    os::fd::{AsFd, AsRawFd, OwnedFd},
 };
 
 use libbpf_rs::{RingBuffer, RingBufferBuilder, skel::OpenSkel};
@@ -180,6 +181,15 @@ impl Watch {
             qdisc.set_device(ifindex);
         }
         self.hooks.follow(&self.skel, ifindex)
+    }
+
+    /// Attaches the program for incoming packets to another device, in both directions there, as long as the returned
+    /// values live; needs kernel 6.6.
+    ///
+    /// # Errors
+    /// The kernel's; `Unsupported` if it does not have these links.
+    pub fn link_acks(&self, ifindex: u32) -> io::Result<[OwnedFd; 2]> {
+        self.hooks.link_acks(&self.skel, ifindex)
     }
 
     /// Says whether the device queues packets, as long as that does not change.

@@ -5,6 +5,9 @@ use crate::linalg::NotPositive;
 use crate::lineage::{Key, Level, NodeKey};
 use crate::path::{Evidence, left};
 
+/// Half-lives after which a path is forgotten: only a 64th of its samples' weight is left.
+const HALF_LIVES_MAX: f64 = 6.0;
+
 /// A node without children that knows less than so many samples is not worth its memory.
 const NODE_SAMPLES_MIN: f64 = 0.1;
 
@@ -39,9 +42,37 @@ impl<const C: usize> Tree<C> {
             all.select_nth_unstable_by(count, order);
             all.truncate(count);
         }
-        let mut forgotten = Vec::with_capacity(count);
-        for (_, id) in all {
-            self.forget(PathId(id), &mut forgotten)?;
+        self.forget_these(all.into_iter().map(|(_, id)| PathId(id)), nodes_max)
+    }
+
+    /// Forgets the paths whose samples have faded, and nodes as [`Tree::forget_least`]. Returns all their keys.
+    ///
+    /// # Errors
+    /// As [`Tree::forget_least`].
+    pub fn forget_old(
+        &mut self,
+        nodes_max: usize,
+        now_s: f64,
+    ) -> Result<Vec<NodeKey>, NotPositive> {
+        let old: Vec<PathId> = self
+            .live_paths()
+            .filter(|id| now_s - self.at_s(*id) > HALF_LIVES_MAX * self.memory.path_s)
+            .collect();
+        for id in &old {
+            let group = self.group_of(*id);
+            self.age(group, now_s);
+        }
+        self.forget_these(old, nodes_max)
+    }
+
+    fn forget_these(
+        &mut self,
+        paths: impl IntoIterator<Item = PathId>,
+        nodes_max: usize,
+    ) -> Result<Vec<NodeKey>, NotPositive> {
+        let mut forgotten = Vec::new();
+        for id in paths {
+            self.forget(id, &mut forgotten)?;
         }
         self.link_paths();
         self.forget_nodes(nodes_max, &mut forgotten)?;

@@ -15,11 +15,31 @@ use crate::lineage::{Class, Key, Level, Lineage, NodeKey};
 use crate::path::Evidence;
 use crate::settings::Memory;
 
-/// Samples older than so many half-lives are not restored: only a 64th of their weight is left.
-const HALF_LIVES_MAX: f64 = 6.0;
+/// Half-lives before the start at which a tree's time begins: older knowledge counts as nothing.
+const HALF_LIVES_MAX: f64 = 13.0;
 
-/// Half-lives that a node's knowledge may be old; its children add to it.
-const NODE_HALF_LIVES_MAX: f64 = 12.0;
+/// No sum of a row is larger: the weight of a million connections a second for a day is 10^11.
+const SUM_MAX: f64 = 1e12;
+
+/// More half-lives than these leave nothing of any number.
+const HALF_LIVES_PASSED_MAX: f64 = 1e6;
+
+/// Whether a tree can have these numbers. A check sum does not show that: one impossible row would spoil the sums of all
+/// nodes above it.
+fn are_possible(
+    numbers: impl IntoIterator<Item = f64>,
+    range: std::ops::RangeInclusive<f64>,
+) -> bool {
+    numbers.into_iter().all(|x| range.contains(&x))
+}
+
+/// When a row was written, when its message was, and how much of that had faded.
+fn read_times(row: &mut Reader, now_s: f64) -> Option<(f64, f64, f64)> {
+    let (at_s, as_of_s, faded) = (row.f64()?, row.f64()?, row.f64()?);
+    let possible = are_possible([at_s, as_of_s], -LATEST_S..=LATEST_S)
+        && are_possible([faded], -1.0..=HALF_LIVES_PASSED_MAX);
+    possible.then_some((at_s.min(now_s), as_of_s.min(now_s), faded))
+}
 
 /// Bytes of a saved key.
 pub const KEY_BYTES: usize = 24;
@@ -28,7 +48,6 @@ pub const KEY_BYTES: usize = 24;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     Up,
-    TooOld,
     Damaged,
     Outdated,
 }
@@ -45,6 +64,18 @@ pub fn key_bytes(key: &NodeKey) -> [u8; KEY_BYTES] {
     bytes
 }
 
+/// No time of a row is later, in seconds since 1970: the year 2242.
+const LATEST_S: f64 = (1u64 << 33) as f64;
+
+/// When a saved row of a path or node was last changed, by the learner's clock; `None` if it is no such row.
+#[must_use]
+pub fn saved_at_s(key: &[u8], row: &[u8]) -> Option<f64> {
+    key_of_bytes(key)?;
+    Reader::new(row)?
+        .f64()
+        .filter(|at_s| (0.0..LATEST_S).contains(at_s))
+}
+
 /// The key of these bytes, if a tree can have it.
 pub(crate) fn key_of_bytes(bytes: &[u8]) -> Option<(Lineage, Level)> {
     let bytes: &[u8; KEY_BYTES] = bytes.try_into().ok()?;
@@ -57,6 +88,21 @@ pub(crate) fn key_of_bytes(bytes: &[u8]) -> Option<(Lineage, Level)> {
     let level = Level::from_number(bytes[0])?;
     let lineage = Lineage::of_key(&key);
     (lineage.node(level).key == key).then_some((lineage, level))
+}
+
+/// Whether this is knowledge that a path or node can give: nothing is known less than not at all, and together with a
+/// little it is a belief.
+fn is_knowledge<const C: usize>(known: &Information<C>) -> bool {
+    let mut with_a_little = *known;
+    let little = 1e-3 * known.trace().abs() + 1e-3;
+    for i in 0..C {
+        with_a_little.precision[i][i] += little;
+    }
+    are_possible(
+        known.precision.as_flattened().iter().copied(),
+        -SUM_MAX..=SUM_MAX,
+    ) && are_possible(known.shift, -SUM_MAX..=SUM_MAX)
+        && with_a_little.belief().is_ok()
 }
 
 /// Whether no connection is of this class any more: earlier versions had octaves of round trips below
@@ -117,7 +163,7 @@ impl<const C: usize> Tree<C> {
         } = self.memory;
         self.begun = true;
         let longest = path_s.max(group_s).max(above_s);
-        self.begin_s = (now_s - (NODE_HALF_LIVES_MAX + 1.0) * longest).floor();
+        self.begin_s = (now_s - HALF_LIVES_MAX * longest).floor();
         let discount = self.passed(Level::Global as u8, now_s);
         let global = &mut self.nodes[GLOBAL as usize];
         (global.at_s, global.discount) = (now_s, discount);
@@ -139,22 +185,25 @@ impl<const C: usize> Tree<C> {
     }
 
     fn take_path(&mut self, lineage: &Lineage, mut row: Reader, now_s: f64) -> Option<Taken> {
-        let at_s = row.f64()?.min(now_s);
-        // The message had faded by so much at that time.
-        let (as_of_s, faded) = (row.f64()?.min(now_s), row.f64()?);
+        let (at_s, as_of_s, faded) = read_times(&mut row, now_s)?;
         let doubts = row.u16()?;
         let (told_factor, wild) = (Share(row.u16()?), Share(row.u16()?));
         let (up, down) = (row.u16()?, row.u16()?);
         let mut packed = vec![0.0; Evidence::<C>::PACKED];
         row.f32s(&mut packed)?;
         // Rows of earlier versions end here.
-        let rtt = row.u16().unwrap_or_default();
+        let rtt = u8::try_from(row.u16().unwrap_or_default()).ok()?;
         row.done()?;
-        if now_s - at_s > HALF_LIVES_MAX * self.memory.path_s {
-            return Some(Taken::TooOld);
-        }
+        let evidence = Evidence::unpack(&packed);
+        let numbers = packed.iter().copied().map(f64::from);
+        let is_possible = are_possible(numbers, -SUM_MAX..=SUM_MAX)
+            && evidence.weight >= 0.0
+            && self
+                .message(&evidence)
+                .is_ok_and(|told| is_knowledge(&told));
+        is_possible.then_some(())?;
         let id = self.path(lineage, now_s);
-        self.store(id, &Evidence::unpack(&packed));
+        self.store(id, &evidence);
         self.set_at_s(id, at_s);
         let told_discount = self.passed(Level::Group as u8, as_of_s) - faded;
         let path = &mut self.paths[id.0 as usize];
@@ -162,7 +211,7 @@ impl<const C: usize> Tree<C> {
         path.doubt_seen = path.doubt_seen.wrapping_sub(doubts);
         path.told_factor = told_factor;
         path.wild = wild;
-        path.rtt = InOctave(u8::try_from(rtt).ok()?);
+        path.rtt = InOctave(rtt);
         path.sums = Sums { up, down };
         Some(Taken::Up)
     }
@@ -174,9 +223,7 @@ impl<const C: usize> Tree<C> {
         mut row: Reader,
         now_s: f64,
     ) -> Option<Taken> {
-        let at_s = row.f64()?.min(now_s);
-        // The message had faded by so much at that time.
-        let (as_of_s, faded) = (row.f64()?.min(now_s), row.f64()?);
+        let (at_s, as_of_s, faded) = read_times(&mut row, now_s)?;
         let told_factor = row.f32()?;
         let [mut ledger, mut time_outs] = [[0.0; 2]; 2];
         row.f32s(&mut ledger)?;
@@ -190,9 +237,16 @@ impl<const C: usize> Tree<C> {
             *known = unpack(packed);
         }
         row.done()?;
-        if now_s - at_s > NODE_HALF_LIVES_MAX * self.half_life(level as u8) {
-            return Some(Taken::TooOld);
-        }
+        let sums = ledger.iter().chain(&time_outs).copied().map(f64::from);
+        let is_possible = are_possible(sums, -SUM_MAX..=SUM_MAX)
+            && are_possible(time_outs.map(f64::from), 0.0..=SUM_MAX)
+            && are_possible([f64::from(told_factor)], 0.0..=1.0 + 1e-3)
+            && known.iter().all(is_knowledge)
+            && self
+                .spread
+                .get(level as usize)
+                .is_none_or(|spread| known[1].through(*spread).is_ok());
+        is_possible.then_some(())?;
         let id = self.node(lineage, level, now_s);
         self.set_node_told(id, &known[0]);
         self.set_gone(id, &known[1]);

@@ -1,4 +1,4 @@
-//! The classes, queues and filters that `tcpilot watch --fair` puts at a device: HTB, FIFOs, and BPF programs.
+//! The classes, queues and filters of `tcpilot watch --fair` at a device: HTB, FIFOs, and BPF programs.
 
 use std::{
     io,
@@ -38,7 +38,7 @@ pub struct HtbClass {
     pub parent: u32,
     /// Its own number.
     pub id: u32,
-    /// Bytes per second that it is guaranteed.
+    /// Its guaranteed bytes per second.
     pub rate: u64,
     /// Bytes per second at most.
     pub ceiling: u64,

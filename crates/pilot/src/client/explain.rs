@@ -1,6 +1,6 @@
 //! `tcpilot explain`: finds the paths in question, and prints the knowledge about them.
 
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 use tcpilot_core::Prefix;
 use tcpilot_show::failure::{Failure, Kind};
@@ -37,19 +37,34 @@ pub fn explain(args: &ExplainArgs) -> Result<(), Failure> {
 struct Target {
     remotes: Vec<Prefix>,
     netns: Option<String>,
+    interface: Option<String>,
     policy: Option<String>,
+    class: Option<String>,
 }
 
 impl Target {
-    /// An address, a name, or a path as [`table::paths`] shows it: `203.0.113.0/24 @blue [backup]`, in one
-    /// word or three.
+    /// An address, a name, or whatever other commands show: the remote end of a connection, or a path such as
+    /// `203.0.113.0/24 @blue by eth0 [backup] (20 ms)`, in one word or several.
     fn parse(words: &[String]) -> Result<Target, Failure> {
         let mut target = Target {
             remotes: Vec::new(),
             netns: None,
+            interface: None,
             policy: None,
+            class: None,
         };
-        for word in words.iter().flat_map(|words| words.split_whitespace()) {
+        let text = words.join(" ");
+        let (text, class) = match text
+            .trim_end()
+            .strip_suffix(')')
+            .and_then(|t| t.split_once(" ("))
+        {
+            Some((text, class)) => (text, Some(class.to_owned())),
+            None => (text.as_str(), None),
+        };
+        target.class = class;
+        let mut words = text.split_whitespace();
+        while let Some(word) = words.next() {
             let policy = word.strip_prefix('[').and_then(|w| w.strip_suffix(']'));
             if let Some(netns) = word.strip_prefix('@') {
                 target.netns = Some(netns.to_owned());
@@ -57,6 +72,8 @@ impl Target {
                 target.policy = Some(policy.to_owned());
             } else if target.remotes.is_empty() {
                 target.remotes = find(word)?;
+            } else if word == "by" && target.interface.is_none() {
+                target.interface = words.next().map(str::to_owned);
             } else {
                 let remedy = "give one address, name or path";
                 return Err(Failure::new(
@@ -71,15 +88,38 @@ impl Target {
 
     fn takes(&self, path: &PathView) -> bool {
         let is = |asked: &Option<String>, has: &str| asked.as_ref().is_none_or(|a| a == has);
-        is(&self.netns, &path.netns) && is(&self.policy, &path.policy)
+        let is_of = |asked: &Option<String>, has: &Option<String>| asked.is_none() || asked == has;
+        is(&self.netns, &path.netns)
+            && is(&self.policy, &path.policy)
+            && is_of(&self.interface, &path.interface)
+            && is_of(&self.class, &path.class)
+    }
+}
+
+/// An address as commands show it: alone, or with a port or the scope of a link, which paths do not have.
+fn address(word: &str) -> Option<IpAddr> {
+    let scope = word.split_once('%').map(|(_, rest)| rest.split(']').next());
+    let scope = scope.flatten().map(|scope| format!("%{scope}"));
+    let word = scope.map_or_else(|| word.to_owned(), |scope| word.replacen(&scope, "", 1));
+    let in_brackets = word.strip_prefix('[').and_then(|w| w.strip_suffix(']'));
+    let alone = in_brackets.unwrap_or(&word).parse().ok();
+    let address = alone.or_else(|| Some(word.parse::<SocketAddr>().ok()?.ip()));
+    address.map(|address: IpAddr| address.to_canonical())
+}
+
+/// The name of a host, without the port that may follow.
+fn host(word: &str) -> &str {
+    match word.split_once(':') {
+        Some((host, port)) if port.parse::<u16>().is_ok() => host,
+        _ => word,
     }
 }
 
 /// Parses an address or a prefix, or resolves the name of a host to its addresses.
 fn find(word: &str) -> Result<Vec<Prefix>, Failure> {
     let refuse = |why: String, remedy| Failure::new(Kind::Usage, why, remedy);
-    if let Ok(address) = word.parse::<IpAddr>() {
-        return Ok(vec![Prefix::around(address.to_canonical(), 128)]);
+    if let Some(address) = address(word) {
+        return Ok(vec![Prefix::around(address, 128)]);
     }
     if word.contains('/') {
         let prefix = word
@@ -87,7 +127,7 @@ fn find(word: &str) -> Result<Vec<Prefix>, Failure> {
             .map_err(|e| refuse(e.to_string(), ""))?;
         return Ok(vec![prefix]);
     }
-    let found = (word, 0).to_socket_addrs();
+    let found = (host(word), 0).to_socket_addrs();
     let found = found.map_err(|e| {
         refuse(
             format!("no address of {word} was found: {e}"),
@@ -118,11 +158,18 @@ mod tests {
             ("::ffff:203.0.113.9", "203.0.113.9"),
             ("2001:db8:7::/48", "2001:db8:7::/48"),
             ("203.0.113.0/24", "203.0.113.0/24"),
+            ("10.90.0.2:5000", "10.90.0.2"),
+            ("[fe80::1]:5000", "fe80::1"),
+            ("[fe80::1%va]:5000", "fe80::1"),
+            ("[fe80::1%va]", "fe80::1"),
+            ("fe80::1%va", "fe80::1"),
+            ("[::ffff:203.0.113.9]:443", "203.0.113.9"),
         ] {
             assert_eq!(parsed(&[word]).remotes, [prefix.parse().unwrap()], "{word}");
         }
         let local: Prefix = "127.0.0.1".parse().unwrap();
         assert!(parsed(&["localhost"]).remotes.contains(&local));
+        assert!(parsed(&["localhost:443"]).remotes.contains(&local));
         for words in [
             &["2001:db8:7::/48 @blue [backup]"][..],
             &["2001:db8:7::/48", "@blue", "[backup]"],
@@ -131,6 +178,17 @@ mod tests {
             assert_eq!(target.remotes.len(), 1);
             let names = (target.netns.as_deref(), target.policy.as_deref());
             assert_eq!(names, (Some("blue"), Some("backup")));
+        }
+        let shown = "203.0.113.0/24 @blue by eth0 [backup] (20 ms, slow)";
+        for words in [vec![shown], shown.split(' ').collect()] {
+            let target = parsed(&words);
+            let names = [target.netns, target.interface, target.policy, target.class];
+            let expected = ["blue", "eth0", "backup", "20 ms, slow"];
+            assert_eq!(
+                names,
+                expected.map(|name| Some(name.to_owned())),
+                "{words:?}"
+            );
         }
         for words in [
             &["203.0.113.9/24"][..],

@@ -4,17 +4,18 @@ mod explain;
 mod state;
 
 use std::{
-    fs,
-    io::{self, Write},
+    io,
     path::Path,
     time::{Duration, Instant},
 };
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tcpilot_config::Config;
+use tcpilot_kernel::file;
 use tcpilot_show::{
     document::Document,
-    failure::{Failure, Kind, printable},
+    failure::{Failure, Kind},
+    output::{self, printable},
     select::Selection,
 };
 
@@ -29,15 +30,12 @@ use crate::{
 };
 
 fn show<T: Serialize>(value: &T, json: bool, text: impl Fn(&T) -> String) -> Result<(), Failure> {
-    let out = if json {
-        Document::new(value).pretty()?
+    if json {
+        output::write(&Document::new(value).pretty()?)?;
     } else {
-        text(value)
-    };
-    match io::stdout().write_all(out.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
+        output::print(&text(value))?;
     }
+    Ok(())
 }
 
 fn ask_and_show<T: Serialize + DeserializeOwned>(
@@ -57,21 +55,20 @@ pub fn status(args: &AskArgs) -> Result<(), Failure> {
     ask_and_show::<Status>(args, &Request::Status, table::status)
 }
 
-/// The part of the status that an upgrade needs. The rest is not read, because another version may write it
+/// The part of the status needed for an upgrade. The rest is not read, because another version may write it
 /// in another form.
 #[derive(Deserialize)]
 struct Progress {
     take_overs: Upgrades,
 }
 
-/// Time to wait for the end of an upgrade: longer than the daemon waits for the new program to show that it
-/// can go on.
+/// Time to wait for the end of an upgrade: longer than the daemon's wait for the new program's trial.
 const UPGRADE_TIME: Duration = Duration::from_secs(150);
 
 /// `tcpilot run --upgrade`: has the daemon become this program.
 ///
 /// # Errors
-/// The reason why the daemon goes on as before, or that there was no answer.
+/// The reason why the daemon goes on as before, or the lack of an answer.
 pub fn upgrade(socket: &Path) -> Result<(), Failure> {
     let program = std::env::current_exe()?;
     let before: Upgrades = protocol::ask(socket, &Request::Upgrade(program))?;
@@ -144,8 +141,7 @@ pub fn report(args: &ReportArgs) -> Result<(), Failure> {
                 table::duration(seconds)
             ),
         };
-        io::stdout().write_all(text.as_bytes())?;
-        return Ok(());
+        return Ok(output::print(&text)?);
     }
     let Some(file) = &args.html else {
         return ask_and_show::<EffectReport>(&args.ask, &Request::Report, report::text);
@@ -153,10 +149,10 @@ pub fn report(args: &ReportArgs) -> Result<(), Failure> {
     let found: EffectReport = protocol::ask(socket, &Request::Report)?;
     let page = report::page(&found);
     if file.as_os_str() == "-" {
-        io::stdout().write_all(page.as_bytes())?;
+        output::write(&page)?;
         return Ok(());
     }
-    fs::write(file, page).map_err(|e| with_name(file, &e))
+    file::replace(file, file::PRIVATE, page.as_bytes()).map_err(|e| with_name(file, &e))
 }
 
 /// `tcpilot metrics`
@@ -166,20 +162,11 @@ pub fn report(args: &ReportArgs) -> Result<(), Failure> {
 pub fn metrics(args: &MetricsArgs) -> Result<(), Failure> {
     let text = metrics::ask(&args.socket.socket)?;
     let Some(file) = &args.textfile else {
-        return match io::stdout().write_all(text.as_bytes()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-            _ => Ok(()),
-        };
+        output::write(&text)?;
+        return Ok(());
     };
-    // Write another file and rename it: a reader must never see half of a file.
-    let mut beside = file.clone().into_os_string();
-    beside.push(format!(".{}", std::process::id()));
-    let beside = Path::new(&beside);
-    let replaced = fs::write(beside, text).and_then(|()| fs::rename(beside, file));
-    if replaced.is_err() {
-        let _ = fs::remove_file(beside);
-    }
-    replaced.map_err(|error| with_name(file, &error))
+    // The node exporter, which is another user, reads it.
+    file::replace(file, file::PUBLIC, text.as_bytes()).map_err(|error| with_name(file, &error))
 }
 
 /// `tcpilot config …`
@@ -191,17 +178,19 @@ pub fn config(command: &ConfigCommand) -> Result<(), Failure> {
         ConfigCommand::Check { file } => {
             let default = Path::new(DEFAULT_CONFIG);
             let Some(file) = file.as_deref().or(default.exists().then_some(default)) else {
-                println!("there is no {DEFAULT_CONFIG}: every setting has its default");
-                return Ok(());
+                let text = format!("there is no {DEFAULT_CONFIG}: every setting has its default\n");
+                return Ok(output::print(&text)?);
             };
             let config = Config::load(Some(file))?;
+            let mut text = String::new();
             for warning in config.warnings() {
-                println!("warning: {}", printable(&warning));
+                text += &format!("warning: {}\n", printable(&warning));
             }
-            println!("{}: ok", file.display());
+            text += &format!("{}: ok\n", file.display());
+            output::print(&text)?;
         }
         ConfigCommand::Show { file } => {
-            print!("{}", daemon::load_config(file.as_deref())?.to_toml());
+            output::print(&daemon::load_config(file.as_deref())?.to_toml())?;
         }
     }
     Ok(())

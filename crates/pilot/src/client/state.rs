@@ -2,14 +2,18 @@
 
 use std::{
     fs,
-    io::{self, Read, Write},
+    io::{self, Read},
     path::Path,
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tcpilot_show::failure::{Failure, Kind};
+use tcpilot_kernel::file;
+use tcpilot_show::{
+    failure::{Failure, Kind},
+    output,
+};
 
 use super::{show, with_name};
 use crate::{
@@ -34,20 +38,20 @@ pub fn state(command: &StateCommand) -> Result<(), Failure> {
             let text =
                 serde_json::to_string_pretty(&export(at)?.0).map_err(io::Error::from)? + "\n";
             if file.as_os_str() == "-" {
-                io::stdout().write_all(text.as_bytes())?;
+                output::write(&output::printable_json(&text))?;
             } else {
-                fs::write(file, text).map_err(|e| with_name(file, &e))?;
+                file::replace(file, file::PRIVATE, text.as_bytes())
+                    .map_err(|e| with_name(file, &e))?;
             }
             Ok(())
         }
         StateCommand::Import { file, at } => {
-            println!("{}", import(at, &read_export(file)?)?);
-            Ok(())
+            let text = import(at, &read_export(file)?)? + "\n";
+            Ok(output::print(&text)?)
         }
         StateCommand::Reset { at } => {
             reset(at)?;
-            println!("everything learned was forgotten");
-            Ok(())
+            Ok(output::print("everything learned was forgotten\n")?)
         }
     }
 }
@@ -69,14 +73,14 @@ fn read_export(file: &Path) -> Result<Exported, Failure> {
     })
 }
 
-/// Asks the daemon; `None` if none runs, so that the command may use the file itself.
+/// Asks the daemon; `None` if none runs: then the command may use the file itself.
 fn ask_running<T: DeserializeOwned>(
     at: &StateArgs,
     request: &Request,
 ) -> Result<Option<T>, Failure> {
     match protocol::ask(&at.socket.socket, request) {
         Ok(value) => Ok(Some(value)),
-        // If the user names only a socket, they mean the state of that daemon, not the default file.
+        // If the user names only a socket, they mean this daemon's state, not the default file.
         Err(AskError::NotRunning(_))
             if at.socket.socket == Path::new(DEFAULT_SOCKET)
                 || at.state != Path::new(DEFAULT_STATE) =>
@@ -91,7 +95,7 @@ fn ask_running<T: DeserializeOwned>(
     }
 }
 
-/// An error if the file does not exist: a command that reads must not create it.
+/// An error if the file does not exist: a reading command must not create it.
 fn check_exists(at: &StateArgs) -> Result<(), Failure> {
     if at.state.exists() {
         return Ok(());

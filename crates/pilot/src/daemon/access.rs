@@ -19,7 +19,7 @@ use rustix::{
 
 use crate::args::DEFAULT_SOCKET;
 
-/// The extended attribute that holds the access control list of a file, acl(5).
+/// The extended attribute of a file's access control list, acl(5).
 const ACL: &str = "system.posix_acl_access";
 const READ_WRITE: u16 = 6;
 const SEARCH: u16 = 1;
@@ -74,8 +74,8 @@ fn withdraw(socket: &Path) -> io::Result<()> {
     fs::set_permissions(socket, Permissions::from_mode(0o600))
 }
 
-/// Gives a group access by making it the file's group. That takes CAP_CHOWN, which a service need not have.
-/// Without it an access control list serves, which takes only the ownership of the file.
+/// Gives a group access by making it the file's group. This needs CAP_CHOWN, and a service may lack it.
+/// Without it an access control list serves: it needs only the ownership of the file.
 fn admit(file: &Path, group: u32, owner: u16, members: u16) -> io::Result<()> {
     match chown(file, None, Some(group)) {
         Ok(()) => fs::set_permissions(

@@ -28,14 +28,14 @@ use crate::{
     report,
 };
 
-/// Names that were already looked up.
+/// Names already looked up.
 #[derive(Default)]
 struct OriginNames {
     netns: HashMap<Netns, String>,
     interfaces: HashMap<u16, Option<String>>,
 }
 
-/// Stands for the namespace of a path that all namespaces share.
+/// The namespace's name for a path shared by all namespaces.
 const ALL_NETNS: &str = "all";
 
 fn ok(value: impl Serialize) -> Reply {
@@ -190,7 +190,7 @@ impl Daemon {
         Ok(explanation)
     }
 
-    /// Adds the state of the tunings, which have a table of paths of their own, to the paths that it is about.
+    /// Adds the state of the tunings to the paths of the answer. Tunings have a table of paths of their own.
     fn add_tunings(&self, remote: &Prefix, paths: &mut Vec<ExplainedPath>) -> Result<(), String> {
         let mut only_tuned = Vec::new();
         let last_loss_ns = self.pilot.last_loss_ns();
@@ -227,7 +227,7 @@ impl Daemon {
         read.map(drop).map_err(|error| error.to_string())
     }
 
-    /// The algorithms in use, without those that only a former configuration had.
+    /// The algorithms in use, without those of a former configuration only.
     fn wanted_arms(&self) -> Vec<String> {
         let wanted = |name: &&String| {
             self.config
@@ -238,7 +238,7 @@ impl Daemon {
         self.arms.iter().filter(wanted).cloned().collect()
     }
 
-    /// The paths that the learner knows; 0 if it does not answer.
+    /// The number of paths of the learner; 0 if it does not answer.
     fn known_paths(learning: Option<&LearningStatus>) -> u32 {
         learning.map_or(0, |learning| learning.paths.try_into().unwrap_or(u32::MAX))
     }
@@ -370,7 +370,7 @@ fn rescue_status(counters: &tp_counters) -> RescueStatus {
     }
 }
 
-/// Resident memory of this process, from /proc/self/statm; 0 if that cannot be read.
+/// Resident memory of this process, from /proc/self/statm; 0 if unreadable.
 fn resident_bytes() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm")
         .ok()

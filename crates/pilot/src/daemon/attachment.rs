@@ -15,7 +15,7 @@ use tcpilot_show::failure::{Failure, Kind};
 
 use super::Daemon;
 
-/// A cgroup that does not come back within this time counts as removed for good.
+/// A cgroup still missing after this time counts as removed for good.
 const RETURNS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Wakes the daemon when a cgroup in the same directory comes or goes. It is empty on a host without free
@@ -23,7 +23,7 @@ const RETURNS_WITHIN: Duration = Duration::from_secs(5);
 pub(super) struct Changes(Option<OwnedFd>);
 
 impl Changes {
-    /// Watches the directory that the cgroup is in.
+    /// Watches the cgroup's parent directory.
     pub fn beside(cgroup: &Path) -> Changes {
         let open = || {
             let directory = cgroup.canonicalize().ok()?;
@@ -35,12 +35,12 @@ impl Changes {
         Changes(open())
     }
 
-    /// A descriptor that is readable after a change.
+    /// A descriptor that becomes readable after a change.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.0.as_ref().map(AsFd::as_fd)
     }
 
-    /// Reads the changes, so that the descriptor is not readable until the next one.
+    /// Reads the changes, to make the descriptor unreadable until the next one.
     fn forget(&self) {
         let mut events = [0u8; 4096];
         while self.fd().is_some_and(|fd| read(fd, &mut events).is_ok()) {}

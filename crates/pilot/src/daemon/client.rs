@@ -19,12 +19,12 @@ use rustix::{
 use super::access;
 use crate::protocol::{REQUEST_BYTES_MAX, Reply, Request, serve};
 
-/// The time that a client has to ask, and that it has to read a short answer. The daemon's own time does not
-/// count: if it is busy for longer than this, nobody loses an answer.
+/// A client's time to ask, and its time to read a short answer. The daemon's own time does not count: if it
+/// is busy for longer, nobody loses an answer.
 pub const QUESTION_TIME: Duration = Duration::from_secs(10);
 /// A client of a long answer has a second more for so many bytes.
 const BYTES_PER_S: u64 = 1 << 20;
-/// Bytes that are read or written at once.
+/// Bytes to read or write at once.
 const CHUNK: usize = 1 << 16;
 
 /// A client of the control socket.
@@ -42,15 +42,16 @@ enum Phase {
     Asks(Vec<u8>),
     /// The client waits for an answer; the question has come.
     Waits(Vec<u8>),
-    /// The client reads the answer: the answer, and how much of it has gone. It is in a file in memory,
-    /// which the kernel frees at once, so the daemon's own memory does not grow with a long answer.
+    /// The client reads the answer: the answer, and the number of bytes sent. The answer is in a file in
+    /// memory. The kernel frees the file at once, so the daemon's own memory does not grow with a long
+    /// answer.
     Hears(File, u64),
     /// There is nothing more to do.
     Done,
 }
 
 impl Client {
-    /// A client that has just connected.
+    /// A newly connected client.
     ///
     /// # Errors
     /// The socket cannot be set to non-blocking.
@@ -150,7 +151,7 @@ fn memory() -> io::Result<BufWriter<File>> {
     Ok(BufWriter::new(file.into()))
 }
 
-/// The answer that there is none, and why.
+/// The answer to a refused question, with the reason.
 fn refusal(why: String) -> io::Result<File> {
     let mut out = memory()?;
     Reply::Error(why).write(&mut out)?;
@@ -186,7 +187,7 @@ fn read(mut stream: &UnixStream, line: &mut Vec<u8>) -> io::Result<bool> {
         let end = got.iter().position(|byte| *byte == b'\n');
         line.extend(got.get(..end.unwrap_or(got.len())).unwrap_or_default());
         match end {
-            // The rest of a line that is too long is discarded with the connection.
+            // The rest of an overlong line is discarded with the connection.
             None if got.is_empty() || line.len() > REQUEST_BYTES_MAX => return Ok(true),
             Some(_) => return Ok(true),
             None => {}

@@ -7,7 +7,7 @@ use std::{
     os::{
         fd::{AsFd, BorrowedFd},
         unix::{
-            fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+            fs::{DirBuilderExt, PermissionsExt},
             net::UnixListener,
         },
     },
@@ -18,7 +18,7 @@ use std::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tcpilot_show::failure::{Failure, Kind};
 
-use tcpilot_kernel::{inherited, try_lock};
+use tcpilot_kernel::{file, inherited, try_lock};
 
 use super::client::Client;
 
@@ -27,11 +27,11 @@ const CLIENTS_MAX: usize = 64;
 /// Time without accepting after the kernel refused a connection, most likely because no descriptor is left.
 const DEAF_FOR: Duration = Duration::from_secs(1);
 
-/// The listening socket, and the lock that marks it as this daemon's.
+/// The listening socket, and the lock to mark it as this daemon's.
 pub struct Control {
     listener: UnixListener,
     path: PathBuf,
-    /// The clients that have connected, the oldest first.
+    /// The connected clients, the oldest first.
     clients: Vec<Client>,
     deaf_until: Option<Instant>,
     lock: File,
@@ -60,10 +60,7 @@ impl Control {
         }
         let mut lock = lock(path, true).map_err(cannot)??;
         name_owner(&mut lock).map_err(cannot)?;
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(cannot(error)),
-            _ => {}
-        }
+        file::remove_socket(path).map_err(cannot)?;
         let listener = UnixListener::bind(path).map_err(cannot)?;
         fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(cannot)?;
         listener.set_nonblocking(true).map_err(cannot)?;
@@ -76,8 +73,8 @@ impl Control {
         })
     }
 
-    /// Takes over the socket and lock from the program that this process was before. Clients that connected
-    /// meanwhile are still waiting.
+    /// Takes over the socket and lock from this process's former program. Clients connected meanwhile are
+    /// still waiting.
     ///
     /// # Errors
     /// The former program left no such descriptors.
@@ -103,10 +100,9 @@ impl Control {
     }
 
     /// Waits for a question, at most for `timeout`, and returns the client to answer. A signal also ends the
-    /// wait, and so does one of `others` that becomes readable. Meanwhile questions come in and answers go
-    /// out.
+    /// wait, and so does readability of one of `others`. Meanwhile questions come in and answers go out.
     pub fn wait(&mut self, timeout: Duration, others: &[BorrowedFd<'_>]) -> Option<&mut Client> {
-        // Drop them before the wait: a client that reads its answer to the end waits for that.
+        // Drop them before the wait: a client reading its answer to the end waits for the close.
         self.clients.retain(|client| !client.is_done());
         self.poll(timeout, others);
         self.clients.iter_mut().for_each(Client::go_on);
@@ -134,7 +130,7 @@ impl Control {
         }
     }
 
-    /// Accepts all clients that have connected.
+    /// Accepts all waiting clients.
     fn let_in(&mut self) {
         for _ in 0..CLIENTS_MAX {
             let accepted = self.listener.accept();
@@ -159,7 +155,7 @@ impl Control {
         }
     }
 
-    /// Drops the oldest client that has not asked yet, or else the oldest of all.
+    /// Drops the oldest client without a question yet, or else the oldest of all.
     fn make_room(&mut self) {
         if !self.clients.is_empty() {
             let idle = self.clients.iter().position(Client::is_asking);
@@ -171,8 +167,17 @@ impl Control {
 /// Checks that no daemon has this socket, and neither creates nor changes a file.
 ///
 /// # Errors
-/// [`Kind::Running`] if a daemon has it. [`Control::open`] reports all other errors later.
+/// [`Kind::Running`] if a daemon has it; [`Kind::Usage`] if there is something else of its name. [`Control::open`]
+/// reports all other errors later.
 pub fn check_free(socket: &Path) -> Result<(), Failure> {
+    match file::has_socket(socket) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let mut failure = Failure::of_file(socket, &error);
+            failure.remedy = "give --socket another name".to_owned();
+            return Err(failure);
+        }
+        _ => {}
+    }
     match lock(socket, false) {
         Ok(taken) => taken.map(drop),
         Err(_) => Ok(()),
@@ -182,14 +187,7 @@ pub fn check_free(socket: &Path) -> Result<(), Failure> {
 fn lock(socket: &Path, create: bool) -> io::Result<Result<File, Failure>> {
     let mut name = socket.as_os_str().to_owned();
     name.push(".lock");
-    let mut options = File::options();
-    options
-        .read(true)
-        .write(true)
-        .create(create)
-        .truncate(false)
-        .mode(0o600);
-    let mut file = options.open(&name)?;
+    let mut file = file::open_lock(Path::new(&name), create)?;
     if !try_lock(&file)? {
         let mut pid = String::new();
         file.read_to_string(&mut pid)?;
@@ -216,7 +214,7 @@ fn name_owner(lock: &mut File) -> io::Result<()> {
 impl Drop for Control {
     fn drop(&mut self) {
         // The lock file stays: if it were removed, two daemons could lock two files of the same name.
-        let _ = fs::remove_file(&self.path);
+        let _ = file::remove_socket(&self.path);
     }
 }
 
@@ -241,13 +239,32 @@ mod tests {
     }
 
     #[test]
+    fn other_files_and_foreign_locks_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, goal) = (dir.path().join("t.sock"), dir.path().join("goal"));
+        fs::write(&path, "precious").unwrap();
+        assert_eq!(check_free(&path).unwrap_err().kind, Kind::Usage);
+        Control::open(&path).err().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+        fs::remove_file(&path).unwrap();
+        fs::write(&goal, "precious").unwrap();
+        let lock = dir.path().join("t.sock.lock");
+        fs::remove_file(&lock).unwrap();
+        std::os::unix::fs::symlink(&goal, &lock).unwrap();
+        Control::open(&path).err().unwrap();
+        fs::rename(&goal, &lock).unwrap();
+        Control::open(&path).err().unwrap();
+        assert_eq!(fs::read_to_string(&lock).unwrap(), "precious");
+    }
+
+    #[test]
     fn a_check_changes_no_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.sock");
         let lock = dir.path().join("t.sock.lock");
         check_free(&path).unwrap();
         assert!(!lock.exists());
-        fs::write(&lock, "123456\n").unwrap(); // of a daemon that is no more
+        fs::write(&lock, "123456\n").unwrap(); // of a dead daemon
         check_free(&path).unwrap();
         assert_eq!(fs::read_to_string(&lock).unwrap(), "123456\n");
     }

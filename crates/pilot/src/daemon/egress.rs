@@ -1,38 +1,39 @@
-//! Devices that send acknowledgements first: a prio qdisc replaces the kernel's default one for as long as
-//! the daemon runs.
+//! Sends acknowledgements first on some devices: a prio qdisc replaces the kernel's default one while the
+//! daemon runs.
 //!
-//! A qdisc outlives the process that added it. So the daemon notes each one in a journal before it adds it,
-//! and the next start deletes the qdiscs that a killed daemon left. If the root qdisc of a device is not the
-//! kernel's default (its handle is not 0), somebody chose it, and tcpilot leaves it alone. So the journal
-//! needs no former qdisc: when ours is deleted, the kernel puts its default back.
+//! A qdisc outlives its process. So the daemon notes each one in a journal before it adds it. After a kill
+//! the next start deletes these qdiscs. If the root qdisc of a device is not the kernel's default (its handle
+//! is not 0), somebody chose it, and tcpilot leaves it alone. So the journal needs no former qdisc: when ours
+//! is deleted, the kernel puts its default back.
 
 use std::{
-    fs::{self, File},
-    io::{self, Write},
+    fs, io,
     path::{Path, PathBuf},
 };
 
+use tcpilot_kernel::file;
 use tcpilot_netlink::device::index_of;
 use tcpilot_netlink::tc::{Device as Tc, Qdisc, ROOT};
 
 /// The handle of our qdiscs, by which we recognize them.
 const HANDLE: u32 = 0x07c1_0000;
 
-/// The qdiscs that were added; dropping this deletes them.
+/// The added qdiscs; dropping this deletes them.
 pub struct Egress {
-    /// The devices that have our qdisc, by the journal.
+    /// The devices with our qdisc, by the journal.
     devices: Vec<String>,
     journal: PathBuf,
 }
 
 impl Egress {
-    /// Deletes the qdiscs that a killed daemon left, then adds one to each of `devices`. Returns a sentence
-    /// for each failure.
+    /// Deletes the qdiscs of a killed daemon, then adds one to each of `devices`. Returns a sentence for each
+    /// failure.
     pub fn set_up(devices: &[String], state: &Path) -> (Egress, Vec<String>) {
         Egress::read(journal_of(state)).renew(devices, |_| false)
     }
 
-    /// The same after an upgrade: the former program deleted nothing, so a qdisc that is still wanted stays.
+    /// As [`Egress::set_up`], but after an upgrade: the former program deleted nothing, so qdiscs still
+    /// wanted stay.
     pub fn go_on(devices: &[String], state: &Path) -> (Egress, Vec<String>) {
         Egress::read(journal_of(state)).renew(devices, |device| devices.contains(device))
     }
@@ -62,8 +63,8 @@ impl Egress {
         }
     }
 
-    /// Deletes all qdiscs but those that stay. One that cannot be deleted stays in the journal too. Returns
-    /// a sentence for each failure.
+    /// Deletes all qdiscs except the wanted ones. If a deletion fails, the qdisc stays in the journal too.
+    /// Returns a sentence for each failure.
     fn clear(
         &mut self,
         stays: impl Fn(&String) -> bool,
@@ -118,9 +119,8 @@ impl Egress {
 
     /// Writes the journal to disk, before the qdisc is added.
     fn write_journal(&self) -> io::Result<()> {
-        let mut file = File::create(&self.journal)?;
-        file.write_all((self.devices.join("\n") + "\n").as_bytes())?;
-        file.sync_all()
+        let devices = self.devices.join("\n") + "\n";
+        file::replace(&self.journal, file::PRIVATE, devices.as_bytes())
     }
 }
 

@@ -1,5 +1,5 @@
-//! Why algorithms that need ECN may not be chosen on a path, for people. The programs decide it for each
-//! connection, by the same arithmetic (`bpf/core/eligible.h`).
+//! Explains why algorithms that need ECN may not be chosen on a path, for people. The programs decide it for
+//! each connection, by the same arithmetic (`bpf/core/eligible.h`).
 
 use tcpilot_abi::{
     TP_ECN_DATA_CENTER, TP_ECN_NOT_NEGOTIATED, TP_ECN_PUBLIC, TP_SEPARATE_PRIVATE, tp_config,
@@ -9,7 +9,7 @@ use tcpilot_core::{choice_dist, tune};
 
 use crate::figures::PathView;
 
-/// Marks the algorithms of a path that may not be chosen there, with the reason.
+/// Marks the forbidden algorithms of a path, with the reason.
 pub fn mark(view: &mut PathView, has_ecn: bool, abi: &tp_config, config: &Config, arms: &[String]) {
     let policy = config.policy_id(&view.policy).map_or(0, usize::from);
     let Some(policy) = abi.policy.get(policy) else {
@@ -27,8 +27,8 @@ pub fn mark(view: &mut PathView, has_ecn: bool, abi: &tp_config, config: &Config
     }
 }
 
-/// The use of ECN on a path (`enum tp_ecn_use`), by its least round trip. Its variation is taken for half of that, as
-/// after a handshake (RFC 6298, section 2.2).
+/// The use of ECN on a path (`enum tp_ecn_use`), by its least round trip. The variation is assumed to be half
+/// of the round trip, as after a handshake (RFC 6298, section 2.2).
 fn ecn_use(view: &PathView, has_ecn: bool, net: u8) -> u32 {
     if !has_ecn {
         return TP_ECN_NOT_NEGOTIATED;

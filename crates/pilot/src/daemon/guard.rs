@@ -1,13 +1,13 @@
 //! The guard of the tunings: does a path lose more, or wait longer, with a tuning than without it?
 //!
 //! Each tuning is held out from some connections at random. The guard compares two shares with and without
-//! the tuning: that of lost packets, and that of connections that ended with more than twice the path's
-//! least RTT.
+//! the tuning: the lost packets, and the late connections. A late connection ended with more than twice the
+//! path's least RTT.
 //!
 //! It looks every few seconds for as long as the daemon runs, so an ordinary test would be wrong sooner or
-//! later. Its bounds hold at all looks together (`tcpilot_proof::Sequence`). A path changes, though, and a good
-//! year would hide a harm that begins today. So the guard's counts restart after [`WINDOW`] connections,
-//! and each window has a part of the chance of being wrong: 1/2, 1/6, 1/12 and so on, which sum to 1.
+//! later. Its bounds hold at all looks together (`tcpilot_proof::Sequence`). A path changes, though, and a
+//! good year would hide harm beginning today. So the guard's counts restart after [`WINDOW`] connections, and
+//! each window has a part of the chance of being wrong: 1/2, 1/6, 1/12 and so on, with the sum 1.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,12 +16,12 @@ use tcpilot_proof::Sequence;
 
 /// The least connections on each side for a judgement: with fewer, one bad moment would decide.
 const LEAST_CONNECTIONS: u64 = 20;
-/// The chance that a tuning without an effect is ever said to do harm, by one of the two shares. Bounds have
-/// two sides, of which only one does harm.
+/// The chance that the guard ever calls a tuning without effect harmful, by one of the two shares. Bounds
+/// have two sides, but only one side is harm.
 const WRONG: f64 = 0.001;
-/// Connections at which the bounds are narrowest, relative to an ordinary test's.
+/// Number of connections with the narrowest bounds, relative to an ordinary test's.
 const BEST_AT: f64 = 500.0;
-/// Connections, with and without the tuning together, after which the counts restart.
+/// Connections, with and without the tuning together, per window; then the counts restart.
 const WINDOW: u64 = 4096;
 /// Smaller harm is ignored: loss up to a tenth higher, and a share of late connections up to 0.05 higher.
 const LOSS_FACTOR: f64 = 1.1;
@@ -29,7 +29,7 @@ const LATE_MARGIN: f64 = 0.05;
 
 /// The pilot halves a path's counts when one side has so many connections (`bpf/pilot/tune/end.h`).
 const HALVED_AT: u32 = 1024;
-/// After so many new connections, halved counts are nearly all of them.
+/// After so many new connections, halved counts consist almost wholly of new ones.
 const RENEWED: u64 = 2 * HALVED_AT as u64;
 
 /// The guard's verdict on one tuning of one path.
@@ -46,7 +46,7 @@ pub enum TuningVerdict {
         /// Without it.
         without: f64,
     },
-    /// More connections that ended late: the shares with and without.
+    /// More late connections: the shares with and without.
     Late {
         /// With the tuning, 0 to 1.
         with: f64,
@@ -58,11 +58,11 @@ pub enum TuningVerdict {
 /// The pilot's counts of a path, as they are at a look.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CohortCounts {
-    /// Connections of the path that were opened, ever.
+    /// Connections ever opened on the path.
     pub opened: u64,
     /// Connections with the tuning.
     pub with: tp_cohort,
-    /// Connections from which it was held out.
+    /// Connections without the tuning, held out from it.
     pub without: tp_cohort,
 }
 
@@ -90,7 +90,7 @@ struct Cohort {
     lost_packets: u64,
 }
 
-/// A tuning that the guard compares.
+/// A tuning under comparison.
 #[derive(Debug, Default)]
 struct Watched {
     last: Option<CohortCounts>,
@@ -114,14 +114,15 @@ impl Guard {
         watched.judge()
     }
 
-    /// A tuning was lowered or switched off: what was counted before does not speak about the next try.
+    /// Restarts a tuning's counts after it was lowered or switched off: former counts do not predict the next
+    /// try.
     pub fn begin_anew(&mut self, place: TunedPath) {
         if let Some(watched) = self.0.get_mut(&place) {
             watched.next_window();
         }
     }
 
-    /// Forgets paths that are no longer in the table, whose places and births are not among these.
+    /// Forgets paths evicted from the table: their places and births are not among these.
     pub fn keep_known(&mut self, known: &HashSet<(u32, u64)>) {
         self.0
             .retain(|place, _| known.contains(&(place.slot, place.born_ns)));
@@ -129,8 +130,8 @@ impl Guard {
 }
 
 impl CohortCounts {
-    /// What was counted since `before`; `None` if the pilot may have halved the counts meanwhile. Then the side
-    /// that was full has fewer connections now, unless half as many as fill it came.
+    /// Counts since `before`; `None` if the pilot may have halved the counts meanwhile. A halved side has fewer
+    /// connections than before, unless at least half of [`HALVED_AT`] were opened since.
     fn since(&self, before: &CohortCounts) -> Option<[Cohort; 2]> {
         let opened = self.opened.saturating_sub(before.opened);
         if opened >= u64::from(HALVED_AT / 2) {
@@ -248,11 +249,11 @@ impl Shares {
         }
     }
 
-    /// Whether the share with the tuning is higher, at whatever look. Each connection is an estimate of the
-    /// difference: its share divided by the chance of its side, negative without the tuning (the inverse
-    /// probability weights of Waudby-Smith et al., section 4). The variance is that of the pooled share, with one
-    /// observation of each kind added, so that no variance is 0 (Agresti and Caffo, *The American Statistician*
-    /// 54, 2000).
+    /// Whether the share with the tuning is higher, valid at every look. Each connection is an estimate of
+    /// the difference: its share divided by the chance of its side, negative without the tuning (the inverse
+    /// probability weights of Waudby-Smith et al., section 4). The variance is the pooled share's, with one
+    /// observation of each kind added to avoid a variance of 0 (Agresti and Caffo, *The American
+    /// Statistician* 54, 2000).
     fn differ(&self, bounds: &Sequence) -> bool {
         let (n, m) = (self.observations.0 as f64, self.observations.1 as f64);
         let all = n + m;

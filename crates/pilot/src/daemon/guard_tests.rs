@@ -103,7 +103,7 @@ struct Truth {
     one_in: f64,
     /// The probability to end late, with and without the tuning.
     late: [f64; 2],
-    /// The share of packets lost on a connection, which varies by a factor of up to two.
+    /// The share of packets lost on a connection. It varies by a factor of up to two.
     loss: [f64; 2],
 }
 
@@ -132,7 +132,7 @@ fn end(seen: &mut CohortCounts, truth: &Truth, random: &mut Random) {
     seen.opened += 1;
 }
 
-/// Connections until the guard finds harm within so many looks; `each` end between two of them.
+/// Connections until the guard finds harm, within so many looks; `each` end between two looks.
 fn until_harm(truth: &Truth, seed: u64, looks: u64, each: u64) -> Option<u64> {
     let (mut guard, mut seen) = (Guard::default(), CohortCounts::default());
     let mut random = Random(seed);
@@ -189,7 +189,7 @@ fn harm_is_found_within_some_hundred_connections() {
     assert!(of(16.0, same, loss) <= 1200);
 }
 
-/// A path on which a tuning was good for long, and then does harm.
+/// A path with a tuning, good for long and then harmful.
 #[test]
 fn harm_that_begins_late_is_found() {
     let good = Truth {

@@ -30,7 +30,7 @@ const VARIABLE: &str = "TCPILOT_HAND_OVER";
 pub struct HandOver {
     /// The layout of the maps, see [`LAYOUT`].
     pub layout: String,
-    /// Whether this is a trial: the next program only tries whether it could go on, and reports that.
+    /// Whether this is a trial: the next program only tests its ability to go on, and reports the result.
     pub trial: bool,
     /// The counts of earlier upgrades.
     pub times: Upgrades,
@@ -39,11 +39,11 @@ pub struct HandOver {
     pub inherited: Option<Inherited>,
 }
 
-/// Everything that a daemon hands over.
+/// Everything handed over by a daemon.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Inherited {
-    /// The configuration to use, as the trial read it. `None` means the defaults; for a trial, that it has
-    /// to read the configuration itself.
+    /// The configuration to use, as the trial read it. `None` means the defaults; a trial then reads the
+    /// configuration itself.
     pub config: Option<Text>,
     /// The descriptors of the pilot's maps and links.
     pub pilot: Descriptors,
@@ -51,19 +51,19 @@ pub struct Inherited {
     pub keys: Keys,
     /// The descriptors of the control socket and its lock.
     pub control: Option<[i32; 2]>,
-    /// tcpilot's own congestion controls that are registered.
+    /// tcpilot's own registered congestion controls.
     pub kept: Vec<KeptDescriptor>,
     /// The names of the numbers in the maps.
     pub numbers: Numbers,
-    /// Each cgroup that a rule names, with the ids that it has had.
+    /// Each cgroup of a rule, with all its ids so far.
     pub cgroups: Vec<(String, CgroupIds)>,
     /// When the daemon was started, by CLOCK_MONOTONIC.
     pub started_ns: u64,
     /// Start of the last save, by the same clock: later changes are still to be saved.
     pub saved_ns: u64,
-    /// The words of the troubles that were reported.
+    /// The words of the reported troubles.
     pub told: Vec<String>,
-    /// The tunings that the guard has switched off.
+    /// The tunings switched off by the guard.
     pub off: Vec<super::tunings::Off>,
     /// The counts of the learners in the daemon.
     #[serde(default)]
@@ -80,7 +80,7 @@ pub struct Numbers {
 }
 
 impl HandOver {
-    /// A message without state, for a program that starts from the state file or for the caller to complete.
+    /// A message without state, for a program starting from the state file, or for the caller to complete.
     pub fn new(times: Upgrades) -> HandOver {
         HandOver {
             layout: LAYOUT.to_owned(),
@@ -89,8 +89,8 @@ impl HandOver {
         }
     }
 
-    /// Prepares the message for the program that `command` will start. The caller must let that program
-    /// inherit the descriptor of the returned file.
+    /// Prepares the message for the program of `command`. The caller must let the program inherit the
+    /// descriptor of the returned file.
     ///
     /// # Errors
     /// The file cannot be made or written.
@@ -111,7 +111,7 @@ impl HandOver {
             return Ok(None);
         };
         let number = number.to_str().and_then(|n| n.parse().ok()).unwrap_or(-1);
-        // The process still has the name of the former program's file, which may be gone.
+        // The process still has the name of the former program's file, and this file may be gone.
         let _ = rustix::thread::set_name(c"tcpilot");
         let mut text = String::new();
         File::from(inherited(number)?).read_to_string(&mut text)?;
@@ -119,7 +119,7 @@ impl HandOver {
     }
 }
 
-/// A file in memory, which is gone when its last descriptor is closed.
+/// A file in memory. It is gone when its last descriptor is closed.
 ///
 /// # Errors
 /// The kernel cannot make the file.
@@ -144,14 +144,14 @@ fn parse(text: &str) -> io::Result<HandOver> {
 pub struct TrialResult {
     /// Whether the new program understands the old one's state; else it can only start from the state file.
     pub fits: bool,
-    /// The configuration that the trial read.
+    /// The configuration read by the trial.
     pub config: Option<Text>,
     /// The reasons why the program cannot go on, a line each; empty if it can.
     pub problems: Vec<String>,
 }
 
 impl TrialResult {
-    /// Writes the result to standard output, for the program that started the trial.
+    /// Writes the result to standard output, for the parent of the trial.
     ///
     /// # Errors
     /// Standard output cannot be written.

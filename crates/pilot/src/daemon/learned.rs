@@ -2,20 +2,21 @@
 //!
 //! Only paths of the daemon's own namespace and of named ones are saved, because the number and cookie of an
 //! unnamed namespace mean nothing after it is gone. Times are converted between the monotonic clock and the
-//! wall clock. Arms and policies are saved by their names, so that a changed configuration does not misread
-//! them.
+//! wall clock. Arms and policies are saved by their names, so a changed configuration cannot misread them.
 
 use std::{
     io::{self, Write},
     sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
-use tcpilot_kernel::clock::{TICK_NS, monotonic_ns};
+use tcpilot_kernel::{
+    clock::{TICK_NS, monotonic_ns},
+    wall_clock::Now,
+};
 use tcpilot_show::failure::Failure;
 
 use crate::state::age;
-use rustix::time::{ClockId, clock_gettime};
 use tcpilot_abi::{tp_path, tp_path_key};
 use tcpilot_core::prefix::Prefix;
 use tcpilot_kernel::host;
@@ -24,24 +25,14 @@ use super::{
     Daemon,
     learning::{Greedy, Learning, Restored, policy_settings},
     manager,
-    state_file::Now,
 };
 use crate::{
     protocol::Reply,
     state::{Knowledge, StoredPath},
 };
 
-/// Seconds since the boot, including the time that the host slept.
-fn boot_s() -> u64 {
-    clock_gettime(ClockId::Boottime).tv_sec as u64
-}
-
-fn now_unix_s() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or(Duration::ZERO)
-        .as_secs()
-}
+/// Interval at which old paths of the learner are looked for.
+const FORGET_EVERY: Duration = Duration::from_secs(86_400);
 
 impl Daemon {
     /// Fills the table of paths from the state file: tunings need it.
@@ -50,16 +41,15 @@ impl Daemon {
         if self.abi.tunes == 0 {
             return;
         }
-        let max_age_s = self.max_age_s();
         if self.state_file.problem().is_some() {
             return; // there is no file to read
         }
         let store = self.state_file.store();
-        match store.and_then(|store| store.load(now_unix_s(), max_age_s)) {
+        match store.and_then(|store| store.load()) {
             Ok(paths) => {
                 self.put(&paths);
-                // Only paths that are used from now on are saved. The file knows when the others were last
-                // used, and the kernel's clock cannot express a time before the boot.
+                // Only paths used from now on are saved. The file knows when the others were last used, and
+                // the kernel's clock cannot express a time before the boot.
                 self.saved_ns = monotonic_ns().saturating_add(1);
                 if !paths.is_empty() {
                     let (stored, paths) = (paths.len(), self.path_count());
@@ -79,7 +69,7 @@ impl Daemon {
         self.config.state.max_age_s()
     }
 
-    /// Puts stored paths into the map, the oldest first, so that they are evicted first.
+    /// Puts stored paths into the map, the oldest first, to be evicted first.
     fn put(&self, paths: &[StoredPath]) {
         let mut paths: Vec<&StoredPath> = paths.iter().collect();
         paths.sort_by_key(|p| p.updated_unix_s);
@@ -94,7 +84,7 @@ impl Daemon {
         }
     }
 
-    /// Saves the paths that changed since the last save, or all if the file is a new one.
+    /// Saves the paths changed since the last save, or all if the file is a new one.
     ///
     /// # Errors
     /// A sentence with the reason.
@@ -107,8 +97,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// Begins a save, and does a part of it. With very many paths it takes a while, so that the daemon answers
-    /// questions before it goes on.
+    /// Begins a save, and does a part. With very many paths a save takes a while, so the daemon answers
+    /// questions between the parts.
     ///
     /// # Errors
     /// A sentence with the reason.
@@ -123,7 +113,7 @@ impl Daemon {
         self.save_part(now_ns, &paths, since_ns == 0)
     }
 
-    /// Does the next part of a save that has begun, if there is one.
+    /// Does the next part of an unfinished save, if there is one.
     ///
     /// # Errors
     /// A sentence with the reason.
@@ -137,15 +127,12 @@ impl Daemon {
     }
 
     fn save_part(&mut self, begun_ns: u64, paths: &[StoredPath], all: bool) -> Result<(), String> {
-        let now = Now {
-            unix_s: now_unix_s(),
-            boot_s: boot_s(),
-        };
         let knowledge = self.knowledge(all);
         let has_more = knowledge.iter().any(|known| known.has_more);
         let saved = self
             .state_file
-            .save(paths, &knowledge, now, self.max_age_s());
+            .save(paths, &knowledge, Now::read(), self.max_age_s());
+        self.forget_old();
         self.saving = (has_more && saved.is_ok()).then_some(begun_ns);
         match (&saved, &self.learning) {
             (Ok(()), _) if has_more => {}
@@ -154,6 +141,26 @@ impl Daemon {
             (Err(_), None) => {}
         }
         saved
+    }
+
+    /// Lets the learner forget its old paths now and then, if their age counts.
+    fn forget_old(&mut self) {
+        if !self.state_file.ages_count() {
+            self.forgot = None;
+        } else if self
+            .forgot
+            .is_none_or(|last| last.elapsed() >= FORGET_EVERY)
+        {
+            self.forgot = Some(Instant::now());
+            self.learning
+                .as_ref()
+                .inspect(|learning| learning.forget_old());
+        }
+    }
+
+    /// The present time by the clock of all knowledge, seconds since 1970.
+    fn now_unix_s(&self) -> u64 {
+        self.state_file.clock().now_s().max(0.0) as u64
     }
 
     fn knowledge(&self, all: bool) -> Vec<Knowledge> {
@@ -195,8 +202,10 @@ impl Daemon {
             .and_then(|store| store.import(paths))
             .map_err(|e| e.to_string())?;
         let max_age_s = self.max_age_s();
-        let is_young =
-            |path: &&StoredPath| now_unix_s().saturating_sub(path.updated_unix_s) <= max_age_s;
+        let (now_s, ages_count) = (self.now_unix_s(), self.state_file.ages_count());
+        let is_young = |path: &&StoredPath| {
+            !ages_count || now_s.saturating_sub(path.updated_unix_s) <= max_age_s
+        };
         let young: Vec<StoredPath> = paths.iter().filter(is_young).cloned().collect();
         self.put(&young);
         Ok(paths.len())
@@ -218,13 +227,11 @@ impl Daemon {
             default.as_deref(),
             greedy.as_ref(),
         );
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
         let secrets = self.abi.assignment_secrets;
-        let read = |store| Restored::read(all.clone(), store, secrets, now.as_secs_f64());
+        let clock = self.state_file.clock().clone();
+        let read = |store| Restored::read(all.clone(), store, secrets, clock.clone());
         let stored = match self.state_file.problem() {
-            Some(_) => read(None), // there is no file to read, which was said
+            Some(_) => read(None), // there is no file to read, as already reported
             None => self.state_file.store().and_then(|store| read(Some(store))),
         };
         let restored = match stored {
@@ -238,7 +245,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Starts the learner, now that the kernel's tick is known.
+    /// Starts the learner, when the kernel's tick is known.
     pub(super) fn begin_learning(&mut self) -> Result<(), Failure> {
         let ticks_per_s = self.pilot.legacy().1.ticks_per_s;
         match &mut self.learning {
@@ -266,7 +273,7 @@ impl Daemon {
             netns: self.netns.name(path.netns_inum),
             prefix: Prefix::from_key(key)?,
             policy: self.policy_name(key.policy),
-            updated_unix_s: now_unix_s().saturating_sub(age_s),
+            updated_unix_s: self.now_unix_s().saturating_sub(age_s),
             ..StoredPath::measured(path)
         })
     }
@@ -280,23 +287,22 @@ impl Daemon {
         };
         stored.prefix.write_key(&mut key);
         let now = monotonic_ns();
-        let age = age::judge(
+        let is_fresh = age::is_fresh(
             stored.updated_unix_s,
-            now_unix_s(),
+            self.now_unix_s(),
             self.config.learner.common.window_s.into(),
-            self.max_age_s(),
         );
-        let age_s = now_unix_s().saturating_sub(stored.updated_unix_s);
+        let age_s = self.now_unix_s().saturating_sub(stored.updated_unix_s);
         let epoch = now.checked_div(self.abi.window_ns).unwrap_or(0) as u32;
         let mut path = tp_path {
             epoch,
-            // Never 0: that would mark an entry that was just made.
+            // Never 0: this would mark a new entry.
             born_ns: now.max(1),
             updated_ns: now.saturating_sub(age_s.saturating_mul(1_000_000_000)),
             netns_inum,
             ..Default::default()
         };
-        stored.put(&mut path, age.fresh);
+        stored.put(&mut path, is_fresh);
         Some((key, path))
     }
 }

@@ -1,14 +1,14 @@
-//! Messages to the service manager that started the daemon, sd_notify(3). Without a manager there are none.
+//! Messages to the daemon's service manager, sd_notify(3). Without a manager there are none.
 //!
-//! All messages come from the daemon's first thread, so the watchdog is renewed only while that thread
-//! serves. The manager knows the daemon by its process id, and its successor has the same one.
-//! The trial before it is another process, and the manager ignores its messages.
+//! All messages come from the daemon's first thread, so the watchdog is renewed only while this thread
+//! serves. The manager knows the daemon by its process id, and its successor keeps the id. The trial before
+//! it is another process, and the manager ignores its messages.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use sd_notify::{NotifyState, notify};
 
-/// Says that the daemon is attached and serves.
+/// Reports that the daemon is attached and serves.
 pub(super) fn ready(status: &str) {
     tell(&[
         NotifyState::Ready,
@@ -17,7 +17,7 @@ pub(super) fn ready(status: &str) {
     ]);
 }
 
-/// Says that a new program or configuration is being tried. [`ready`] follows in any case.
+/// Reports the trial of a new program or configuration. [`ready`] follows in any case.
 pub(super) fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell(&[NotifyState::Reloading, now, NotifyState::Watchdog]),
@@ -30,7 +30,7 @@ pub(super) fn alive() {
     tell(&[NotifyState::Watchdog]);
 }
 
-/// Says that the daemon saves and ends.
+/// Reports that the daemon saves and ends.
 pub(super) fn stopping() {
     tell(&[NotifyState::Stopping]);
 }

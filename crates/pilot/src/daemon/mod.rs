@@ -1,4 +1,4 @@
-//! The daemon: loads the pilot, answers questions, saves what was learned, and leaves no trace when it ends.
+//! The daemon: loads the pilot, answers questions, saves the knowledge, and leaves no trace when it ends.
 //!
 //! Its first thread wakes for a question or a signal, and once a second for housekeeping. The learner, the
 //! sums of traffic and the metrics have threads of their own.
@@ -28,7 +28,7 @@ mod uplink;
 mod usable_arms;
 
 use std::{
-    io::{self, Write},
+    io,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -42,7 +42,7 @@ use tcpilot_kernel::{
 };
 use tcpilot_show::{
     failure::{Failure, Kind},
-    live,
+    live, output,
 };
 
 use crate::{
@@ -60,7 +60,7 @@ use trial::Successor;
 use upgrade::Upgrade;
 
 const TICK: Duration = Duration::from_secs(1);
-/// Interval at which the namespaces and cgroups that rules name are looked up again.
+/// Interval between two look-ups of the rules' namespaces and cgroups.
 const RULES_EVERY: Duration = Duration::from_secs(5);
 
 /// The last time of each chore.
@@ -92,9 +92,9 @@ pub struct Daemon {
     abi: tp_config,
     arms: Vec<String>,
     arms_missing: Vec<String>,
-    /// Congestion controls of ours that are registered for as long as the daemon runs.
+    /// Our congestion controls, registered while the daemon runs.
     held: Vec<Held>,
-    /// The same, registered by the program that this process was before.
+    /// Our congestion controls registered by this process's former program.
     kept: Vec<Kept>,
     templates: Vec<RuleTemplate>,
     rules: Vec<tp_rule>,
@@ -103,23 +103,25 @@ pub struct Daemon {
     changes: attachment::Changes,
     /// When the cgroup was first found missing.
     gone_since: Option<Instant>,
+    /// When the learner last forgot its old paths; `None` while their age does not count.
+    forgot: Option<Instant>,
     state_file: StateFile,
     /// The learner, if it works in the daemon.
     learning: Option<Learning>,
     started: Instant,
     saved_ns: u64,
-    /// Start of the save that is under way.
+    /// Start of the present save.
     saving: Option<u64>,
     told: Vec<Trouble>,
-    /// Queues that serve by priority, for as long as the daemon runs.
+    /// Priority queues, while the daemon runs.
     _egress: egress::Egress,
-    /// The tunings that the guard has switched off.
+    /// The tunings switched off by the guard.
     off: Vec<tunings::Off>,
     /// Judges the tunings.
     guard: guard::Guard,
     upgrade: Upgrade,
     uplinks: uplink::Uplinks,
-    /// Measures the share of the host's bytes that is steered; `None` if that is not possible.
+    /// Measures the steered share of the host's bytes; `None` if impossible.
     traffic: Option<traffic::Traffic>,
     /// Why the group of the configuration cannot use the control socket.
     unshared: Option<String>,
@@ -134,12 +136,12 @@ enum ServeEnd {
 /// The configuration of the `--config` argument, or of the default file without one.
 ///
 /// # Errors
-/// Those of [`Config::load`]; a file that the user names must exist.
+/// Those of [`Config::load`]; a file named by the user must exist.
 pub fn load_config(file: Option<&Path>) -> Result<Config, Failure> {
     Ok(Config::of(load_text(file)?.as_ref())?)
 }
 
-/// The text of that configuration; `None`: the defaults.
+/// The text of the configuration of [`load_config`]; `None`: the defaults.
 fn load_text(file: Option<&Path>) -> Result<Option<Text>, Failure> {
     let default = Path::new(DEFAULT_CONFIG);
     let file = file.or_else(|| default.exists().then_some(default));
@@ -228,7 +230,7 @@ fn serve_metrics(args: &RunArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Opens the screen. Call it before the pilot is attached: a terminal can stop a process that uses it.
+/// Opens the screen. Call it before the pilot is attached: a terminal can stop its process.
 fn open_screen(args: &RunArgs) -> io::Result<Option<live::Screen>> {
     if args.live {
         live::Screen::if_any()
@@ -251,7 +253,7 @@ fn finish(args: &RunArgs, mut daemon: Daemon, result: Result<(), Failure>) -> Re
     drop(daemon);
     if args.live {
         let report = report::text(&effect) + &table::report(&status, &paths);
-        let _ = io::stdout().write_all(report.as_bytes()); // the terminal may be gone
+        let _ = output::print(&report); // the terminal may be gone
     }
     result.and(saved.map_err(|error| Failure::new(Kind::Failed, error, "")))
 }
@@ -269,6 +271,9 @@ impl Daemon {
     /// Attaches the pilot of a complete daemon: the first connection finds the earlier knowledge.
     fn attach(&mut self) -> Result<(), Failure> {
         let cgroup = self.cgroup.clone();
+        if let Some(learning) = &self.learning {
+            learning.begin_choosing();
+        }
         self.pilot.attach(&cgroup)?;
         self.begin_learning()?;
         self.watch_traffic();
@@ -281,7 +286,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Starts to measure traffic. If that fails, the daemon runs without these figures.
+    /// Starts to measure traffic. If this fails, the daemon runs without these figures.
     fn watch_traffic(&mut self) {
         let begun = self.pilot.tally().map_err(|error| error.to_string());
         let begun = begun.and_then(|tally| Traffic::begin(tally).map_err(|e| e.to_string()));
@@ -291,7 +296,7 @@ impl Daemon {
         }
     }
 
-    /// Lets the group of the configuration use the control socket. If that fails, tcpilot steers anyway.
+    /// Lets the group of the configuration use the control socket. If this fails, tcpilot steers anyway.
     fn share_socket(&mut self, socket: &Path) {
         self.unshared = access::share(socket, &self.config.socket.group).err();
         if let Some(problem) = &self.unshared {
@@ -299,7 +304,7 @@ impl Daemon {
         }
     }
 
-    /// Tells the service manager that the daemon is ready.
+    /// Reports readiness to the service manager.
     fn tell_ready(&self) {
         let arms = self.arms.join(" ");
         manager::ready(&format!("steers {} with {arms}", self.cgroup.display()));
@@ -363,7 +368,7 @@ impl Daemon {
         Ok(ServeEnd::End)
     }
 
-    /// Does the chores that are due; called once a second.
+    /// Does the due chores; called once a second.
     fn keep_house(&mut self, times: &mut Times) {
         times.ticked = Instant::now();
         manager::alive();

@@ -47,8 +47,7 @@ impl Names {
         name.unwrap_or_else(|| format!("cookie-{cookie}"))
     }
 
-    /// The name of the namespace whose paths have this domain, which is the low half of its cookie; the domain
-    /// if it has no name.
+    /// The name of the namespace with this domain, the low half of its cookie; the domain if it has no name.
     pub fn by_domain(&self, domain: u32) -> String {
         let name = self.by(|known| known as u32 == domain);
         name.unwrap_or_else(|| format!("domain-{domain}"))
@@ -60,7 +59,7 @@ impl Names {
         names.find(is_it).cloned()
     }
 
-    /// Whether a namespace has a name that lasts longer than its number.
+    /// Whether a namespace has a name that outlasts its number.
     pub fn is_named(&self, inum: u32) -> bool {
         self.by_inum.contains_key(&inum)
     }

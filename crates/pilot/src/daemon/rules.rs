@@ -1,4 +1,4 @@
-//! Resolves the cgroups and namespaces that rules name to numbers, which the BPF programs compare.
+//! Resolves the rules' cgroups and namespaces to numbers, for the BPF programs to compare.
 
 use std::path::Path;
 
@@ -12,8 +12,8 @@ use super::netns::HOST;
 /// namespace does not exist, its rule matches nothing. `former`: the rules as they were resolved before, or
 /// none.
 ///
-/// A cgroup that is gone keeps its number, because its open connections still end under it, and the kernel
-/// gives the number to no other cgroup.
+/// A removed cgroup keeps its number: its open connections still end under it, and the kernel gives the
+/// number to no other cgroup.
 pub fn resolve(templates: &[RuleTemplate], cgroup_root: &Path, former: &[tp_rule]) -> Vec<tp_rule> {
     let former = former.iter().map(Some).chain(std::iter::repeat(None));
     templates
@@ -23,7 +23,7 @@ pub fn resolve(templates: &[RuleTemplate], cgroup_root: &Path, former: &[tp_rule
         .collect()
 }
 
-/// The ids that a cgroup of a rule has had, the newest first: those of [`tp_rule`] in one array.
+/// The ids of a rule's cgroup so far, the newest first: the ids of [`tp_rule`] in one array.
 pub type CgroupIds = [u64; 2 + TP_OLDER_CGROUPS as usize];
 
 pub fn cgroup_ids(rule: &tp_rule) -> CgroupIds {

@@ -1,5 +1,5 @@
-//! Signals: SIGINT and SIGTERM end tcpilot. SIGHUP means that the terminal is gone, and ends a process that
-//! a terminal started. A service reloads its configuration on SIGHUP.
+//! Signals: SIGINT and SIGTERM end tcpilot. SIGHUP means a lost terminal, and ends a process started by a
+//! terminal. A service reloads its configuration on SIGHUP.
 
 use std::sync::{
     Arc,
@@ -13,7 +13,7 @@ use signal_hook::{
 use tcpilot_kernel::{host, stop_flag, take_signals};
 use tcpilot_show::failure::Failure;
 
-/// The requests that came by signals.
+/// The requests received as signals.
 pub(super) struct Signals {
     stop: Arc<AtomicBool>,
     reload: Arc<AtomicBool>,

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Instant};
 
 use tcpilot_abi::{TP_MAX_ARMS, tp_config, tp_rule};
 use tcpilot_config::{Algorithm, Config, RuleTemplate, has_several_ways_out};
-use tcpilot_kernel::{Pilot, host, own_netns_cookie};
+use tcpilot_kernel::{Pilot, host, own_netns_cookie, wall_clock::Now};
 use tcpilot_show::failure::{Failure, Kind};
 
 use super::{
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::args::RunArgs;
 
-/// A configuration with everything that follows from it on this host.
+/// A configuration, and everything derived from it on this host.
 pub(super) struct Prepared {
     pub config: Config,
     pub abi: tp_config,
@@ -69,7 +69,7 @@ impl Prepared {
         })
     }
 
-    /// The devices that shall send acknowledgements first.
+    /// The devices on which acknowledgements go first.
     pub fn devices(&self) -> &[String] {
         match self.config.tuning.ack_priority && !self.config.dry_run {
             true => &self.config.tuning.ack_priority_devices,
@@ -110,7 +110,7 @@ impl Daemon {
     /// Makes the daemon and loads the pilot, but does not attach it yet.
     pub(super) fn start(config: Config, args: &RunArgs) -> Result<Daemon, Failure> {
         let mut prepared = Prepared::new(config, args, None)?;
-        let mut state_file = StateFile::open(&args.state)?;
+        let mut state_file = StateFile::open(&args.state, Now::read())?;
         prepared.abi.assignment_secrets = state_file.secrets();
         let queues = Egress::set_up(prepared.devices(), &args.state);
         let pilot = Pilot::load(&prepared.abi, prepared.config.paths_max)?;
@@ -129,8 +129,8 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// Makes the daemon from its parts. `problems` are the failures of `egress`, and `former` the rules that
-    /// were in force.
+    /// Makes the daemon from its parts. `problems` are the failures of `egress`, and `former` the rules in
+    /// force before.
     pub(super) fn assemble(
         prepared: Prepared,
         mut pilot: Pilot,
@@ -165,6 +165,7 @@ impl Daemon {
             netns: netns::Names::default(),
             changes: attachment::Changes::beside(&cgroup),
             gone_since: None,
+            forgot: None,
             cgroup,
             state_file,
             learning: None,

@@ -1,5 +1,5 @@
 //! Keeps the state file while the daemon runs. The disk may be full, the file may vanish or be replaced, and
-//! the clock that decides the age of rows may be wrong.
+//! the clock that determines the age of rows may be wrong.
 
 use std::{
     fs,
@@ -8,15 +8,19 @@ use std::{
 };
 
 use tcpilot_core::choice_dist::AssignmentSecrets;
+use tcpilot_kernel::wall_clock::{Now, WallClock};
 
-use super::learning;
+use super::learning::{self, Clock};
 use crate::state::{Knowledge, StateError, Store, StoredPath};
 
 /// The state file, open or not.
 pub struct StateFile {
     path: PathBuf,
     open: Option<Open>,
+    /// Shows the time by which the age of everything in the file counts.
     clock: Clock,
+    wall: WallClock,
+    ages_count: bool,
     problem: Option<String>,
 }
 
@@ -26,31 +30,28 @@ struct Open {
     file: (u64, u64),
 }
 
-/// The time of two clocks, in seconds.
-#[derive(Clone, Copy, Debug)]
-pub struct Now {
-    /// Time since 1970, which people and time servers set.
-    pub unix_s: u64,
-    /// Time since the boot, which nobody sets.
-    pub boot_s: u64,
-}
-
 impl StateFile {
     /// Opens the file. A full disk is no error: the file is then opened later.
     ///
     /// # Errors
     /// Those of [`Store::open`], except for a full disk.
-    pub fn open(path: &Path) -> Result<StateFile, StateError> {
+    pub fn open(path: &Path, now: Now) -> Result<StateFile, StateError> {
         let mut state_file = StateFile {
             path: path.to_owned(),
             open: None,
-            clock: Clock::default(),
+            clock: Clock::new(now.unix_s as f64),
+            wall: WallClock::default(),
+            ages_count: false,
             problem: None,
         };
         match state_file.open_file() {
             Err(error) if error.is_full() => state_file.note(Err(&error)),
             result => result?,
         }
+        let store = state_file.open.as_ref().map(|open| &open.store);
+        let saved_s = store.and_then(|store| store.saved_s().ok().flatten());
+        state_file.clock = Clock::resume(saved_s, now.unix_s as f64);
+        state_file.wall.may_judge_age(now);
         Ok(state_file)
     }
 
@@ -80,7 +81,7 @@ impl StateFile {
         }
     }
 
-    /// The secrets that divide addresses into groups for the hold-out: those in the file, or else new ones.
+    /// The secrets for dividing addresses into hold-out groups: from the file, or else new ones.
     pub fn secrets(&mut self) -> AssignmentSecrets {
         let store = self.store().ok();
         let known = store.and_then(|store| learning::secrets(Some(&*store)).ok());
@@ -91,6 +92,16 @@ impl StateFile {
     pub fn is_lost(&self) -> bool {
         let open = self.open.as_ref();
         open.is_none_or(|open| identity(&self.path) != Some(open.file))
+    }
+
+    /// The clock of everything in the file.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Whether anything may be dropped for its age, as of the last save.
+    pub fn ages_count(&self) -> bool {
+        self.ages_count
     }
 
     /// Writes paths, and the knowledge of the learner in the daemon. Logs when an error begins and ends.
@@ -104,10 +115,17 @@ impl StateFile {
         now: Now,
         max_age_s: u64,
     ) -> Result<(), String> {
-        let max_age_s = self.clock.max_age_s(now, max_age_s);
+        self.ages_count = self.wall.may_judge_age(now);
+        let mut oldest_unix_s = 0;
+        if self.ages_count {
+            self.clock.catch_up(now.unix_s as f64);
+            oldest_unix_s = (self.clock.now_s() as u64).saturating_sub(max_age_s);
+        }
+        let clock = [Knowledge::of_clock(self.clock.now_s())];
         let result = self.store().and_then(|store| {
-            store.save(paths, now.unix_s, max_age_s)?;
-            store.save_knowledge(knowledge)
+            store.save(paths, oldest_unix_s)?;
+            store.save_knowledge(knowledge)?;
+            store.save_knowledge(&clock)
         });
         if matches!(result, Err(StateError::Damaged { .. })) {
             self.open = None; // the next save opens it again, and sets it aside
@@ -145,33 +163,6 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     Some((meta.dev(), meta.ino()))
 }
 
-/// The age of rows follows the wall clock. That clock may be wrong if it was set within the last hour, or if
-/// the daemon has not watched it for an hour yet. No row is forgotten then.
-#[derive(Debug, Default)]
-struct Clock {
-    /// The time of the boot by the wall clock, and since when that has been so, in seconds since the boot.
-    seen: Option<(u64, u64)>,
-}
-
-impl Clock {
-    const STEADY_S: u64 = 3600;
-    /// Smaller changes are those of a time server that corrects a drift.
-    const DRIFT_S: u64 = 60;
-
-    fn max_age_s(&mut self, now: Now, max_age_s: u64) -> u64 {
-        let boot_unix_s = now.unix_s.saturating_sub(now.boot_s);
-        let (boot, since) = *self.seen.get_or_insert((boot_unix_s, now.boot_s));
-        if boot.abs_diff(boot_unix_s) > Clock::DRIFT_S {
-            self.seen = Some((boot_unix_s, now.boot_s));
-            return u64::MAX;
-        }
-        if now.boot_s.saturating_sub(since) < Clock::STEADY_S {
-            return u64::MAX;
-        }
-        max_age_s
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,21 +174,10 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_forgotten_under_a_doubtful_clock() {
-        let mut clock = Clock::default();
-        let mut max_age = |unix_s, boot_s| clock.max_age_s(now(unix_s, boot_s), 7);
-        assert_eq!(max_age(YEAR, 100), u64::MAX);
-        assert_eq!(max_age(YEAR + 3600, 3700), 7);
-        assert_eq!(max_age(2 * YEAR + 3660, 3760), u64::MAX);
-        assert_eq!(max_age(YEAR + 3720, 3820), u64::MAX);
-        assert_eq!(max_age(YEAR + 7320, 7420), 7);
-    }
-
-    #[test]
     fn a_file_that_vanished_is_made_anew() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lib/state.db");
-        let mut state_file = StateFile::open(&path).unwrap();
+        let mut state_file = StateFile::open(&path, now(YEAR, 1)).unwrap();
         state_file.save(&[], &[], now(YEAR, 1), 7).unwrap();
         assert!(!state_file.is_lost());
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
@@ -219,7 +199,7 @@ mod tests {
     fn a_file_that_was_replaced_is_written_too() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.db");
-        let mut state_file = StateFile::open(&path).unwrap();
+        let mut state_file = StateFile::open(&path, now(YEAR, 1)).unwrap();
         fs::write(dir.path().join("other"), "garbage").unwrap();
         fs::rename(dir.path().join("other"), &path).unwrap();
         state_file.save(&[], &[], now(YEAR, 1), 7).unwrap();

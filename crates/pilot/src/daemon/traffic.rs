@@ -1,8 +1,8 @@
-//! Measures the share of this host's bytes that can be steered: bytes that steered connections sent, over
-//! all bytes that the devices sent and received.
+//! Measures the steered share of this host's bytes: bytes sent by steered connections, over all bytes sent
+//! and received by the devices.
 //!
 //! Adding up open connections takes a walk through the kernel's sockets in each network namespace. A thread
-//! of its own does that, so that nobody waits for it.
+//! of its own does the walk, so nobody waits for it.
 
 use std::{
     fs,
@@ -21,7 +21,7 @@ const EVERY: Duration = Duration::from_secs(10);
 /// The next look waits for at least this many times the processor time of the last one.
 const REST: u32 = 100;
 
-/// Counts of bytes at one moment, and the devices that they come from.
+/// Counts of bytes at one moment, and their devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Sums {
     sent: u64,
@@ -32,9 +32,9 @@ struct Sums {
 
 /// The daemon's side of the thread.
 pub(super) struct Traffic {
-    /// Asks for a look, with the bytes of steered connections that have ended.
+    /// Asks for a look, with the bytes of ended steered connections.
     ask: Sender<u64>,
-    /// The sums, and the processor time that they took.
+    /// The sums, and the processor time used.
     answers: Receiver<(Option<Sums>, Duration)>,
     /// When to ask next; `None` while an answer is on its way.
     due: Option<Instant>,
@@ -43,7 +43,7 @@ pub(super) struct Traffic {
 }
 
 impl Traffic {
-    /// Starts the thread, which ends when this value is dropped.
+    /// Starts the thread. It ends when this value is dropped.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -88,8 +88,8 @@ impl Traffic {
         })
     }
 
-    /// Takes the answers that have come, and asks again if it is time. `ended`: the bytes of steered
-    /// connections that have ended.
+    /// Takes the waiting answers, and asks again if it is time. `ended`: the bytes of ended steered
+    /// connections.
     pub(super) fn look(&mut self, ended: u64) {
         for (sums, took) in self.answers.try_iter() {
             self.due = Some(Instant::now() + EVERY.max(took * REST));
@@ -112,7 +112,7 @@ impl Traffic {
         let received_bytes = since(self.last.received, first.received);
         let steered_bytes = since(self.last.steered, first.steered);
         let all = sent_bytes + received_bytes;
-        // Else some of it does not pass these devices: it stays on this host, or leaves by none of its cards.
+        // Else some of it bypasses these devices: it stays on this host, or leaves by none of its cards.
         let is_part = all > 0 && steered_bytes <= sent_bytes;
         Some(TrafficView {
             share: is_part.then(|| steered_bytes as f64 / all as f64),
@@ -131,10 +131,10 @@ fn is_hardware(name: &str) -> bool {
         .exists()
 }
 
-/// Bytes that devices have sent and received, and the names of the devices, from the text of /proc/net/dev.
-/// Only hardware devices count, because packets of a bridge, a tunnel or a VLAN pass one of them too. If
-/// there is no hardware device, as in a container, all but the loopback count. Devices that have carried
-/// nothing are left out.
+/// Bytes sent and received by devices, and the names of the devices, from the text of /proc/net/dev. Only
+/// hardware devices count, because packets of a bridge, a tunnel or a VLAN pass a hardware device too. If
+/// there is no hardware device, as in a container, all but the loopback count. Devices without traffic are
+/// left out.
 fn devices(text: &str, is_hardware: impl Fn(&str) -> bool) -> (u64, u64, Vec<String>) {
     let counted: Vec<(&str, u64, u64)> = text.lines().filter_map(device).collect();
     let has_hardware = counted.iter().any(|(name, ..)| is_hardware(name));

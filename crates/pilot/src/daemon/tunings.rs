@@ -13,16 +13,16 @@ use tcpilot_core::Prefix;
 use super::Daemon;
 use crate::figures::TuningsStatus;
 
-/// Interval at which the guard judges. Quicker reactions are the pilot's own: an initial window that lost
-/// packets makes the next ones smaller at once.
+/// Interval of the guard's judgements. Quicker reactions are the pilot's own: after packets lost by an
+/// initial window it makes the next windows smaller at once.
 pub(super) const GUARD_EVERY: Duration = Duration::from_secs(10);
-/// Time after which a tuning that was switched off is tried again, because paths change.
+/// Time until the next try of a tuning after it was switched off, because paths change.
 const OFF_FOR: Duration = Duration::from_secs(600);
-/// The strongest brake: it leaves an eighth of the excess of an initial window. If that still loses more,
+/// The strongest brake: it leaves an eighth of the excess of an initial window. If the rest still loses more,
 /// the tuning is switched off.
 const BRAKE_MOST: u8 = 3;
 
-/// A tuning that the guard has switched off on a path.
+/// A tuning switched off by the guard on a path.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Off {
     number: u32,
@@ -107,7 +107,7 @@ impl Daemon {
         }
     }
 
-    /// The tunings of a path that have been off for long enough, as bits. Forgets that they were off.
+    /// The tunings of a path whose time off is over, as bits. Forgets that they were off.
     fn over(&mut self, number: u32, born_ns: u64) -> u8 {
         let mut bits = 0;
         self.off.retain(|off| {
@@ -146,8 +146,7 @@ impl Daemon {
     }
 }
 
-/// Forgets tunings of paths that the table has evicted. Nothing is off there any more: a path that returns
-/// restarts.
+/// Forgets tunings of paths evicted from the table. Nothing is off there any more: a returning path restarts.
 fn keep_known(off: &mut Vec<Off>, known: &HashSet<(u32, u64)>) {
     off.retain(|off| known.contains(&(off.number, off.born_ns)));
 }

@@ -10,7 +10,7 @@ use std::{
 use tcpilot_abi::Trouble;
 use tcpilot_config::Config;
 use tcpilot_kernel::clock::monotonic_ns;
-use tcpilot_kernel::{Legacy, Pilot, become_program, cc::Kept};
+use tcpilot_kernel::{Legacy, Pilot, become_program, cc::Kept, wall_clock::Now};
 use tcpilot_show::failure::{Failure, Kind};
 
 use super::{
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{args::RunArgs, figures::Upgrades};
 
-/// The longest time that a successor waits for clients that have not got their answer.
+/// Maximum wait of a successor for clients without an answer yet.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The state of an upgrade.
@@ -85,8 +85,8 @@ impl Daemon {
         }
     }
 
-    /// The program that the daemon becomes now, if there is one: its trial succeeded, and no client waits for an
-    /// answer, or `PATIENCE` is over.
+    /// The daemon's next program, if there is one: its trial succeeded, and no client waits for an answer, or
+    /// `PATIENCE` is over.
     pub(super) fn successor(&mut self, control: &Control) -> Option<Successor> {
         if let Some(mut trial) = self.upgrade.trial.take() {
             if !trial.is_over() {
@@ -111,9 +111,9 @@ impl Daemon {
         self.tell_ready();
     }
 
-    /// Becomes the successor. It returns only if that failed; the daemon then goes on as before.
+    /// Becomes the successor. Returns only on failure; the daemon then goes on as before.
     pub(super) fn become_successor(&mut self, control: &Control, successor: &Successor) {
-        // Records that come from now on wait in the ring for the successor. This program could not save them.
+        // Later records wait in the ring for the successor. This program could not save them.
         self.set_resting(true);
         let _ = self.save(); // it logs its own errors
         manager::alive();
@@ -156,7 +156,7 @@ impl Daemon {
         }
     }
 
-    /// Everything that a successor goes on with.
+    /// The state for a successor.
     fn inherited(&self) -> Inherited {
         let (pilot, keys) = self.pilot.legacy();
         let held = self.held.iter().map(tcpilot_kernel::cc::Held::descriptor);
@@ -191,7 +191,7 @@ impl Daemon {
         }
     }
 
-    /// Makes a daemon from the state that the former program left. Its own programs are not attached until
+    /// Makes a daemon from the former program's state. Its own programs are not attached until
     /// [`Daemon::replace_programs`].
     pub(super) fn resume(
         args: &RunArgs,
@@ -203,7 +203,7 @@ impl Daemon {
         let kept = kept.collect::<Result<Vec<Kept>, _>>()?;
         let config = Config::of(inherited.config.as_ref())?;
         let mut prepared = Prepared::new(config, args, Some(&inherited.numbers))?;
-        let mut state_file = StateFile::open(&args.state)?;
+        let mut state_file = StateFile::open(&args.state, Now::read())?;
         prepared.abi.assignment_secrets = state_file.secrets();
         let (egress, problems) = Egress::go_on(prepared.devices(), &args.state);
         let pilot = Pilot::inherit(&prepared.abi, &legacy)?;
@@ -241,8 +241,8 @@ impl Daemon {
     }
 }
 
-/// Becomes a program that starts from the state file, after everything of this daemon is gone. Returns only if that failed,
-/// with the reason.
+/// Becomes a program that starts from the state file, after everything of this daemon is gone. Returns only
+/// on failure, with the reason.
 pub(super) fn start_anew(successor: &Successor, times: Upgrades) -> Failure {
     let mut command = command(&successor.program);
     let error = match HandOver::new(times).tell(&mut command) {

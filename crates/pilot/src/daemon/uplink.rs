@@ -1,6 +1,6 @@
-//! Finds out whether a queue of this host is often full. If so, all connections compete there, and a
-//! connection that is held out gains or loses by how the others are steered. Then only all connections at
-//! once can be compared (docs/understand/decisions/19-effect.md).
+//! Finds out whether a queue of this host is often full. If so, all connections compete there, and a held-out
+//! connection gains or loses by the steering of the others. Then only all connections at once can be compared
+//! (docs/understand/decisions/19-effect.md).
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -13,11 +13,11 @@ use tcpilot_netlink::tc::{Device, Stats};
 
 /// Interval between looks at the queues.
 pub const EVERY: Duration = Duration::from_secs(10);
-/// Looks that are remembered: those of an hour.
+/// Remembered looks: those of an hour.
 const LOOKS: usize = 360;
 /// The least looks for an answer.
 const LOOKS_LEAST: usize = 30;
-/// Looks out of ten at which a queue must be full to count as often full.
+/// Looks out of ten with a full queue, to count as often full.
 const OFTEN: usize = 1;
 
 /// The last looks at the queues of this namespace's devices.
@@ -28,7 +28,7 @@ pub struct Uplinks {
 }
 
 impl Uplinks {
-    /// Looks at all queues; skips a device that gives no answer.
+    /// Looks at all queues; skips a device without an answer.
     pub fn look(&mut self) {
         let devices = fs::read_dir("/sys/class/net").into_iter().flatten();
         let names = devices.flatten().map(|entry| entry.file_name());
@@ -67,7 +67,7 @@ impl Uplinks {
     }
 }
 
-/// The counts of the root qdisc, which the kernel lists first; `None` if the device has no queue.
+/// The counts of the root qdisc, the first in the kernel's list; `None` if the device has no queue.
 fn root_stats(name: &str) -> io::Result<Option<Stats>> {
     let device = Device::new(index_of(name))?;
     let Some(root) = device.qdiscs()?.into_iter().next() else {

@@ -1,4 +1,4 @@
-//! Finds the arms that this kernel has or can load. The others are left out, and the daemon says so.
+//! Finds the arms in this kernel, loaded or loadable. The others are left out, and the daemon reports them.
 
 use tcpilot_abi::tp_config;
 use tcpilot_config::{Algorithm, BUILT_IN, Config};
@@ -26,15 +26,15 @@ pub fn stand_in(config: &mut Config) -> Result<(), Failure> {
 
 /// The configured arms, usable or missing.
 pub struct Arms {
-    /// tcpilot's own algorithms that were registered now; each stays as long as its value here lives.
+    /// tcpilot's own algorithms registered now; each stays as long as its value here lives.
     pub held: Vec<Held>,
     /// The usable arms, in the configured order.
     pub present: Vec<String>,
-    /// A sentence for each arm that cannot be used.
+    /// A sentence for each unusable arm.
     pub missing: Vec<String>,
 }
 
-/// Loads or registers the arms that the kernel does not have yet.
+/// Loads or registers the arms still missing in the kernel.
 ///
 /// # Errors
 /// None of the arms is usable.
@@ -83,7 +83,7 @@ fn make_one_usable(name: &str, held: &mut Vec<Held>) -> Result<Result<(), String
     })
 }
 
-/// Replaces `built-in` by the name of the kernel's own default. Removes the word if that default is unknown,
+/// Replaces `built-in` by the name of the kernel's own default. Removes the word if the default is unknown,
 /// or is in the list already.
 pub fn resolve_built_in(defaults: &mut Vec<Algorithm>, built_in: Option<Algorithm>) {
     let Some(at) = defaults.iter().position(|d| d.as_str() == BUILT_IN) else {

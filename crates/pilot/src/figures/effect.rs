@@ -10,7 +10,7 @@ figures! {
     /// Whether tcpilot helps.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub EffectReport {
-        /// Why the report cannot say anything; `null` if it can, or will be able to.
+        /// Why the report has no result; `null` if it has one, or will have one.
         unknown: Option<String>;
         /// Start of the comparison, in seconds since 1970.
         since_unix_s: u64, Seconds;

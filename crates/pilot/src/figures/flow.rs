@@ -31,7 +31,7 @@ figures! {
         min_rtt_us: Option<u32>, Microseconds;
         /// The last sample of its delivery rate.
         delivery_rate: Option<u64>, BytesPerSecond, "Rate";
-        /// Whether the application was the limit during that sample.
+        /// Whether the application was the limit during the sample.
         app_limited: bool;
         /// Segments retransmitted over segments sent.
         loss_ratio: Option<f64>, Share, "Loss";
@@ -99,7 +99,7 @@ figures! {
         stopped: Option<String>;
         /// The address or prefix in question.
         address: String;
-        /// Its paths, one for each namespace and policy in which a connection to it was seen.
+        /// Its paths, one for each namespace and policy with a connection to it.
         paths: Vec<ExplainedPath>;
         /// Its live connections, as in `flows`, with those left alone.
         flows: Vec<FlowView>;

@@ -1,18 +1,17 @@
-//! Measures that the BPF programs take for the tunings: how each is read, shown, kept in the state file, and put
-//! back.
+//! The BPF programs' measures for the tunings: how each is read, shown, kept in the state file, and put back.
 
 use tcpilot_abi::{tp_window32, tp_window64};
 
-/// A kind of measure. A window has two halves: that of the present epoch, and that of the epoch before.
-/// Older values do not count.
+/// A kind of measure. A window has two halves: the present epoch, and the epoch before. Older values do not
+/// count.
 pub trait Measure {
     /// Its type in the kernel's structure.
     type Kernel;
     /// Its type in a view.
     type Shown;
-    /// Its type in the state file; 0 means that there is no sample.
+    /// Its type in the state file; 0 means no sample.
     type Kept;
-    /// The value to show. `behind`: the epochs by which the window is behind the present one.
+    /// The value to show. `behind`: the number of epochs from the window to the present.
     fn shown(kernel: &Self::Kernel, behind: u32) -> Self::Shown;
     /// The value to keep, of any age: the state file has the time of the update.
     fn kept(kernel: &Self::Kernel) -> Self::Kept;
@@ -25,7 +24,7 @@ pub fn some<T: Default + PartialEq>(value: T) -> Option<T> {
     (value != T::default()).then_some(value)
 }
 
-/// The halves of a window that still count.
+/// The valid halves of a window.
 fn live_halves<T: Default>(current: T, previous: T, behind: u32) -> (T, T) {
     match behind {
         0 => (current, previous),

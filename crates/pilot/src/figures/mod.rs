@@ -1,7 +1,7 @@
 //! The pilot's figures: each is declared here, once. The daemon fills the views ([`crate::read`]),
 //! and commands print them as tables ([`crate::table`]) or as JSON.
 //!
-//! Rates are bytes per second, RTTs microseconds, ages seconds. `null` means that there is no sample.
+//! Rates are bytes per second, RTTs microseconds, ages seconds. `null` means no sample.
 
 use serde::Serialize;
 
@@ -25,7 +25,7 @@ pub use status::{
 pub use stored::{StoredAlgorithm, StoredPath};
 pub use tuning::{CohortView, TuneView, TuningView, TuningsStatus};
 
-/// The document of `tcpilot paths`: an object, so that it can have a version.
+/// The document of `tcpilot paths`: an object, so it can have a version.
 #[derive(Debug, Serialize)]
 pub struct Paths {
     /// The most recently used first.

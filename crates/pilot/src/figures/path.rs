@@ -95,7 +95,7 @@ figures! {
         effect: Option<f64>, Share, "Effect";
         /// Lower end of the 95 % interval of the true effect.
         effect_low: Option<f64>, Share, "From";
-        /// Upper end of that interval.
+        /// Upper end of the interval.
         effect_high: Option<f64>, Share, "To";
         /// Main source of the knowledge about this effect: `path`, `group`, `site`, `class` or
         /// `global`; `null` if there is none yet.

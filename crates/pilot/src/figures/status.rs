@@ -25,7 +25,7 @@ figures! {
         dry_run: bool;
         /// Whether the programs are attached; false while the cgroup is missing.
         attached: bool;
-        /// The learner that chooses: `epsilon-greedy` or `thompson`.
+        /// The learner in force: `epsilon-greedy` or `thompson`.
         learner: String;
         /// Counts of the learner; `null` while it does not answer.
         learning: Option<LearningStatus>;
@@ -83,9 +83,9 @@ figures! {
     /// The host's traffic since the daemon attached, and its steerable part. Counted about every ten seconds.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub TrafficView {
-        /// Steered bytes over all bytes of the devices, sent and received; at most 1. Held-out connections, and the
-        /// first few of a path, count as steered. `null` if nothing was sent or received, or if more was steered
-        /// than sent: then some of it stays on this host, or leaves by other devices.
+        /// Steered bytes over all bytes of the devices, sent and received; at most 1. Held-out connections,
+        /// and the first few of a path, count as steered. `null` if nothing was sent or received, or if more
+        /// was steered than sent: some steered bytes then stay on this host, or leave by other devices.
         share: Option<f64>, Share;
         /// Acknowledged data of steered connections. If the daemon may not enter a namespace, connections there
         /// count when they end.
@@ -123,9 +123,9 @@ figures! {
         paths: u64;
         /// Groups, sites and classes above the paths.
         nodes: u64;
-        /// Choice distributions that the programs can choose by.
+        /// Choice distributions usable by the programs.
         choice_dists: u64;
-        /// The most choice distributions that there is room for.
+        /// Maximum number of choice distributions.
         choice_dists_max: u64;
         /// How often choice distributions were published.
         publications: u64;
@@ -139,8 +139,8 @@ figures! {
         rejected: BTreeMap<String, u64>;
         /// Records lost for lack of space in the ring.
         dropped: u64;
-        /// Time that the learner's thread took for each turn, in seconds: twenty times a second it takes in
-        /// records and sweeps through choice distributions.
+        /// Time of each turn of the learner's thread, in seconds: twenty times a second it takes in records
+        /// and sweeps through choice distributions.
         turns: HistogramView;
         /// Expected cost of exploration so far. 1 is the whole reward of a connection.
         explored: f64;

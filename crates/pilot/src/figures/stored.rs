@@ -1,4 +1,4 @@
-//! The stored form of a path of the table that tunings use, and of the costs that epsilon-greedy has there.
+//! The stored form of a path in the table of the tunings, and of epsilon-greedy's costs there.
 
 use serde::{Deserialize, Serialize};
 use tcpilot_abi::tp_path;
@@ -18,8 +18,8 @@ pub struct StoredPath {
     pub policy: String,
     /// Last opening or end of a connection, in seconds since 1970.
     pub updated_unix_s: u64,
-    /// The costs of epsilon-greedy. Only versions that kept them here wrote them; they are read to say that they
-    /// are set aside.
+    /// The costs of epsilon-greedy. Only older versions kept them here. They are read to report that they are
+    /// set aside.
     #[serde(default, alias = "arms", skip_serializing_if = "Vec::is_empty")]
     pub algorithms: Vec<StoredAlgorithm>,
     /// Least RTT of the window.
@@ -40,7 +40,7 @@ pub struct StoredPath {
     /// Segments retransmitted in the window.
     #[serde(default)]
     pub lost_packets: u64,
-    /// Connections that were judged for the costs.
+    /// Connections judged for the costs.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub instances: u32,
 }
@@ -54,19 +54,19 @@ pub struct StoredAlgorithm {
     /// Distance from the least RTT and the highest rate of the path, in millionths.
     #[serde(default)]
     pub cost: u64,
-    /// Connections that had this algorithm.
+    /// Connections with this algorithm.
     #[serde(default)]
     pub chosen: u32,
     /// Its connections while it was the favourite.
     #[serde(default)]
     pub greedy: u32,
-    /// Connections that it was judged by.
+    /// Connections used to judge it.
     #[serde(default)]
     pub samples: u32,
-    /// Connections since the last one that it was judged by.
+    /// Connections since the last one used to judge it.
     #[serde(default)]
     pub unpaid: u32,
-    /// Connections that were rescued from it. Only older versions wrote this; today it is a measure of the path.
+    /// Connections rescued from it. Only older versions wrote this; today it is a measure of the path.
     #[serde(default, skip_serializing)]
     pub rescued: u32,
     /// Least RTT of its connections in the window.

@@ -217,7 +217,7 @@ fn learner(out: &mut Writer<'_>, l: &LearningStatus) -> fmt::Result {
     out.family::<PolicyStatus>("choices", "algorithms", COUNTER, choices)
 }
 
-/// Those ends of a measure's interval that are known.
+/// The known ends of a measure's interval.
 fn interval(measure: &MeasureView) -> impl Iterator<Item = (Labels<'_>, f64)> {
     let ends = [
         ("low", measure.low),

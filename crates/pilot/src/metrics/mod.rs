@@ -1,4 +1,4 @@
-//! The figures as metrics, for Prometheus and programs that read its format: `tcpilot metrics` and `run
+//! The figures as metrics, for Prometheus and other readers of its format: `tcpilot metrics` and `run
 //! --listen`.
 
 mod exposition;

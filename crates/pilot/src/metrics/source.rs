@@ -77,14 +77,21 @@ impl Source for Daemon {
     }
 
     fn ready(&self) -> Result<&'static str, String> {
-        match self.status()?.attached {
-            true => Ok("attached"),
-            false => Err("not attached: its cgroup is gone".to_owned()),
+        let status = self.status()?;
+        if !status.attached {
+            return Err("not attached: its cgroup is gone".to_owned());
         }
+        if !status.choice_dists_valid {
+            return Err(
+                "the learner gives no heartbeat: new connections get the kernel's default"
+                    .to_owned(),
+            );
+        }
+        Ok("attached")
     }
 }
 
-/// The last answer if it is recent, else the answer to `ask`, for which later callers wait too.
+/// The last answer if it is recent, else the answer to `ask`; later callers wait for it too.
 fn recent<T: Clone>(
     kept: &Mutex<Option<(Instant, T)>>,
     age: Duration,

@@ -9,8 +9,7 @@ use tcpilot_config::tune_word;
 
 use crate::figures::{FlowView, measure::some};
 
-/// The names of the numbers that BPF programs use for arms, policies and namespaces, the time, and the
-/// configuration.
+/// The names of the BPF programs' numbers for arms, policies and namespaces, the time, and the configuration.
 pub struct Names<'a> {
     /// Arms in their order.
     pub arms: &'a [String],
@@ -29,7 +28,7 @@ fn ratio(part: u64, whole: u64) -> Option<f64> {
 }
 
 impl Names<'_> {
-    /// The number of windows of this length by which an epoch is behind the present one.
+    /// The number of windows of this length from an epoch to the present.
     pub(super) fn behind(&self, epoch: u32, window_ns: u64) -> u32 {
         let now = self.now_ns.checked_div(window_ns).unwrap_or(0) & u64::from(u32::MAX);
         (now as u32).wrapping_sub(epoch)

@@ -16,7 +16,7 @@ use crate::figures::{
 };
 
 impl Names<'_> {
-    /// The view of a path that the learner does not know, by the measures of its tunings; `None` if the key is not
+    /// The view of a path unknown to the learner, by the measures of its tunings; `None` if the key is not
     /// one of ours.
     pub fn tuned_path(&self, key: &tp_path_key, path: &tp_path) -> Option<PathView> {
         let behind = self.behind(path.epoch, self.config.window_ns);

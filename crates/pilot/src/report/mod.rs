@@ -35,7 +35,7 @@ fn day(unix_s: u64) -> String {
     format!("{year:04}-{month:02}-{:02}", doy - (153 * mp + 2) / 5 + 1)
 }
 
-/// The verdict, and the number of pairs that are missing for one.
+/// The verdict, and the number of missing pairs.
 fn verdict(m: &MeasureView) -> String {
     let Some(missing) = m.pairs_missing else {
         return m.verdict.clone();
@@ -137,7 +137,7 @@ fn price(r: &EffectReport) -> String {
     )
 }
 
-/// One line: the effect on goodput, the part that is held out, and the stops of the guard.
+/// One line: the effect on goodput, the held-out part, and the stops of the guard.
 pub fn line(r: &EffectReport) -> String {
     if let Some(unknown) = &r.unknown {
         return format!("not known: {unknown}");

@@ -1,5 +1,5 @@
-//! One HTML page that loads nothing else: figures, and plots of the effect over time, of the groups, and of
-//! the algorithms that connections had.
+//! One self-contained HTML page: figures, and plots of the effect over time, of the groups, and of the
+//! connections' algorithms.
 
 use std::{collections::BTreeSet, fmt::Write as _};
 

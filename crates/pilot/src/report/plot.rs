@@ -1,6 +1,8 @@
-//! Plots as SVG, drawn in colours that the page sets, so that they suit a dark screen too.
+//! Plots as SVG, drawn in the page's colours, so they suit a dark screen too.
 
 use std::fmt::Write as _;
+
+use tcpilot_show::output::printable;
 
 /// Size of a plot in its own units; the page scales it to the page's width.
 const WIDTH: f64 = 640.0;
@@ -42,7 +44,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// An axis of time that holds all of these values, which are in hours.
+    /// An axis of time that covers all of these values, in hours.
     pub fn of_hours(values: impl IntoIterator<Item = f64>) -> Axis {
         Axis {
             is_time: true,
@@ -50,7 +52,7 @@ impl Axis {
         }
     }
 
-    /// An axis that holds all of these values, and is not empty.
+    /// A non-empty axis that covers all of these values.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Axis {
         let (low, high) = values
             .into_iter()
@@ -92,7 +94,7 @@ impl Axis {
     }
 }
 
-/// A plot that is being drawn.
+/// A plot under construction.
 pub struct Plot {
     x: Axis,
     y: Axis,
@@ -202,7 +204,8 @@ impl Plot {
 
 /// Escapes text for HTML.
 pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
+    printable(text)
+        .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
         .replace('"', "&quot;")

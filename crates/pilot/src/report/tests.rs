@@ -154,3 +154,11 @@ fn days_are_those_of_the_calendar() {
         assert_eq!(day(unix_s), expected);
     }
 }
+
+#[test]
+fn page_shows_names_as_text() {
+    assert_eq!(
+        plot::escape("<i>\u{1b}[2J\n\"&\u{202e}"),
+        "&lt;i&gt;\\u{1b}[2J &quot;&amp;\\u{202e}"
+    );
+}

@@ -1,30 +1,14 @@
 //! Decides which measures of a stored path are young enough to use.
 
-/// The measures of a stored path that may still be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Age {
-    /// The path is young enough to be used at all: its costs, samples and instances count.
-    pub keep: bool,
-    /// Its rates and RTTs count too. They are extremes of a moving window. After one window the highest rate
-    /// may be that of a link that is gone.
-    pub fresh: bool,
-}
-
-/// Judges a path last updated at `updated_unix_s` (seconds since 1970); `window_s` is the window
-/// of rates and RTTs and `max_age_s` the age beyond which a path is forgotten.
+/// Whether the rates and RTTs of a path last updated at `updated_unix_s` (seconds since 1970) may be used. They are
+/// extremes of a moving window of `window_s`: after one window the highest rate may belong to a former link.
+/// Everything else of the path counts until it is forgotten.
 ///
-/// A time in the future means that the clock was set back. The age is unknown: the path is kept, not fresh.
-pub fn judge(updated_unix_s: u64, now_unix_s: u64, window_s: u64, max_age_s: u64) -> Age {
-    match now_unix_s.checked_sub(updated_unix_s) {
-        None => Age {
-            keep: true,
-            fresh: false,
-        },
-        Some(age_s) => Age {
-            keep: age_s <= max_age_s,
-            fresh: age_s <= window_s.min(max_age_s),
-        },
-    }
+/// After a clock was set back, a time may lie in the future. The age is then unknown: the path is not fresh.
+pub fn is_fresh(updated_unix_s: u64, now_unix_s: u64, window_s: u64) -> bool {
+    now_unix_s
+        .checked_sub(updated_unix_s)
+        .is_some_and(|age_s| age_s <= window_s)
 }
 
 #[cfg(test)]
@@ -32,63 +16,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_last_a_window_costs_longer() {
-        assert_eq!(
-            judge(1000, 1000, 300, 600),
-            Age {
-                keep: true,
-                fresh: true
-            }
-        );
-        assert_eq!(
-            judge(1000, 1300, 300, 600),
-            Age {
-                keep: true,
-                fresh: true
-            }
-        );
-        assert_eq!(
-            judge(1000, 1301, 300, 600),
-            Age {
-                keep: true,
-                fresh: false
-            }
-        );
-        assert_eq!(
-            judge(1000, 1600, 300, 600),
-            Age {
-                keep: true,
-                fresh: false
-            }
-        );
-        assert_eq!(
-            judge(1000, 1601, 300, 600),
-            Age {
-                keep: false,
-                fresh: false
-            }
-        );
-    }
-
-    #[test]
-    fn path_of_the_future_is_not_fresh() {
-        assert_eq!(
-            judge(1001, 1000, 300, 600),
-            Age {
-                keep: true,
-                fresh: false
-            }
-        );
-    }
-
-    #[test]
-    fn forgotten_path_is_never_fresh() {
-        assert_eq!(
-            judge(0, 100, 300, 50),
-            Age {
-                keep: false,
-                fresh: false
-            }
-        );
+    fn rates_last_a_window() {
+        let fresh = [1000, 1300, 1301, 999].map(|now_s| is_fresh(1000, now_s, 300));
+        assert_eq!(fresh, [true, true, false, false]);
     }
 }

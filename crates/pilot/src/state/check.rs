@@ -13,8 +13,8 @@ use super::{APPLICATION_ID, SCHEMA_VERSION, StateError, knowledge, rows};
 /// Memory for pages, in KiB. A save touches each page once, so more would not help.
 const CACHE_KIB: i64 = 256;
 
-/// Makes sure that the file exists and is readable and writable. It names the host's peers, so only its
-/// owner may read it.
+/// Ensures that the file exists and is readable and writable. It names the host's peers, so only its owner
+/// may read it.
 pub(super) fn prepare_file(path: &Path) -> Result<(), StateError> {
     let unusable = |source| StateError::Unusable {
         path: path.to_owned(),
@@ -58,7 +58,7 @@ pub(super) fn check(db: &mut Connection) -> rusqlite::Result<Result<(), String>>
     db.pragma_update(None, "trusted_schema", false)?;
     db.pragma_update(None, "synchronous", "FULL")?;
     db.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
-    // Writers wait for each other here, so two that start at once do not both create the tables.
+    // Writers wait for each other here, so two simultaneous starts do not both create the tables.
     let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let pragma =
         |name: &str| transaction.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
@@ -108,7 +108,7 @@ pub(super) fn check(db: &mut Connection) -> rusqlite::Result<Result<(), String>>
     }
 }
 
-/// Renames the file, and its journal with it, to a name that no file has; returns the new name.
+/// Renames the file, and its journal with it, to an unused name; returns the new name.
 pub(super) fn set_aside(path: &Path, now_unix_s: u64) -> Result<PathBuf, StateError> {
     let unusable = |source| StateError::Unusable {
         path: path.to_owned(),
@@ -119,7 +119,7 @@ pub(super) fn set_aside(path: &Path, now_unix_s: u64) -> Result<PathBuf, StateEr
         _ => with_suffix(path, &format!(".corrupt-{now_unix_s}-{i}")),
     });
     for aside in names {
-        // Creating a file fails if the name exists; renaming would overwrite that file.
+        // Creating a file fails if the name exists; renaming would overwrite the file.
         match OpenOptions::new()
             .write(true)
             .create_new(true)

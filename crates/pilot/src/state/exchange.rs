@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Versions of the document. Version 2 added the knowledge of thompson. A document without it is still
-/// written as version 1, which older versions of tcpilot can read.
+/// written as version 1, for older versions of tcpilot.
 const VERSIONS: std::ops::RangeInclusive<u64> = 1..=2;
 
 #[derive(Serialize)]
@@ -72,7 +72,7 @@ impl Store {
         self.put(paths, &[])
     }
 
-    /// Adds all that a document holds. The knowledge of thompson about a policy is replaced as a whole.
+    /// Adds all of a document. The knowledge of thompson about a policy is replaced as a whole.
     ///
     /// # Errors
     /// Those of [`Store::import`].
@@ -97,7 +97,7 @@ impl Store {
     }
 }
 
-/// Parses a document that [`Store::export_json`] wrote.
+/// Parses a document of [`Store::export_json`].
 ///
 /// # Errors
 /// The document cannot be used.

@@ -9,10 +9,12 @@ use std::collections::BTreeSet;
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
+use tcpilot_learner::{bytes, saved_at_s};
+
 use super::{StateError, Store};
 
-/// The tables. `arms` are the algorithms that the rows compare, the default first, separated by commas. `kept`
-/// has the keys that a save of all rows has written so far.
+/// The tables. `arms` are the algorithms compared by the rows, the default first, separated by commas. `kept`
+/// has the keys written so far by a save of all rows.
 pub(super) const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS learner (
         policy TEXT PRIMARY KEY NOT NULL,
@@ -34,6 +36,10 @@ pub(super) const SCHEMA: &str = "
 /// A key and its row, as the learner encodes them.
 pub type SavedRow = (Vec<u8>, Vec<u8>);
 
+/// Stands for the name of a policy in the table of the learner's rows, for the time of the last save. Names of
+/// policies have no slash.
+const CLOCK: &str = "/clock";
+
 /// The first byte of a key of saved costs; no key of the estimates begins with it.
 pub const OF_COSTS: u8 = b'C';
 
@@ -50,9 +56,9 @@ pub struct Knowledge {
     /// The algorithms, the default first.
     pub arms: Vec<String>,
     /// Whether all rows of the policy begin here. The file forgets its former ones once the last part has
-    /// been written, so a daemon that is killed before loses nothing.
+    /// been written, so a daemon killed before loses nothing.
     pub is_all: bool,
-    /// Keys and rows that are new or have changed.
+    /// New or changed keys and rows.
     pub rows: Vec<SavedRow>,
     /// Keys whose rows are forgotten.
     pub gone: Vec<Vec<u8>>,
@@ -60,7 +66,45 @@ pub struct Knowledge {
     pub has_more: bool,
 }
 
+impl Knowledge {
+    /// The time of a save by the clock of all knowledge, seconds since 1970.
+    pub fn of_clock(now_s: f64) -> Knowledge {
+        let row = bytes::Writer::new().f64(now_s).clone().finish();
+        Knowledge {
+            policy: CLOCK.to_owned(),
+            rows: vec![(b"now".to_vec(), row)],
+            ..Knowledge::default()
+        }
+    }
+}
+
 impl Store {
+    /// The time of the last save by the clock of all knowledge, seconds since 1970. A file of an older version has the
+    /// times of its rows only.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn saved_s(&self) -> Result<Option<f64>, StateError> {
+        let mut saved_s = None;
+        self.for_each_row(CLOCK, |_, row| {
+            saved_s = bytes::Reader::new(row).and_then(|mut row| row.f64());
+        })?;
+        if saved_s.is_some() {
+            return Ok(saved_s);
+        }
+        for policy in self.known_policies()? {
+            if !policy.contains('/') {
+                self.for_each_row(&policy, |key, row| {
+                    saved_s = [saved_s, saved_at_s(key, row)]
+                        .into_iter()
+                        .flatten()
+                        .reduce(f64::max);
+                })?;
+            }
+        }
+        Ok(saved_s)
+    }
+
     /// The policies with saved knowledge.
     pub(super) fn known_policies(&self) -> Result<Vec<String>, StateError> {
         let read = || {
@@ -73,7 +117,7 @@ impl Store {
         read().map_err(|error| self.error(error))
     }
 
-    /// The algorithms that the saved knowledge of a policy compares; `None` if there is no such knowledge.
+    /// The algorithms compared by the saved knowledge of a policy; `None` without such knowledge.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -130,7 +174,7 @@ impl Store {
     }
 }
 
-/// Writes a part. `whole` has the policies of which a save of all rows is under way.
+/// Writes a part. `whole` has the policies with an unfinished save of all rows.
 pub(super) fn write(
     db: &Connection,
     one: &Knowledge,
@@ -140,7 +184,7 @@ pub(super) fn write(
     if one.is_all {
         whole.insert(one.policy.clone());
         db.execute("DELETE FROM kept WHERE policy = ?", [&one.policy])?;
-        // Rows of other algorithms say nothing about these.
+        // Rows of other algorithms are useless for these.
         db.execute(
             "DELETE FROM knowledge WHERE policy = ?1
              AND NOT EXISTS (SELECT 1 FROM learner WHERE policy = ?1 AND arms = ?2)",
@@ -173,7 +217,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Deletes the rows of a policy that the save of all has not written.
+/// Deletes the rows of a policy not written by the save of all.
 fn forget_others(db: &Connection, policy: &str) -> rusqlite::Result<()> {
     db.execute(
         "DELETE FROM knowledge WHERE policy = ?1

@@ -1,8 +1,8 @@
 //! The knowledge of the learner thompson in an exported document: for each policy its algorithms and rows.
 //!
 //! The rows are in the learner's own encoding, as hexadecimal digits. They belong together, because samples
-//! are kept as deviations from the values that the learner of that host expects. So an import replaces a
-//! policy's knowledge as a whole.
+//! are kept as deviations from the expectations of the host's learner. So an import replaces a policy's
+//! knowledge as a whole.
 
 use std::{
     collections::HashSet,
@@ -85,8 +85,7 @@ impl From<Learned> for Knowledge {
 }
 
 impl Store {
-    /// The knowledge of thompson. It does not say which connections are held out, because each host decides
-    /// that for itself.
+    /// The knowledge of thompson. It does not say which connections are held out: each host draws its own.
     pub(super) fn learned(&self) -> Result<Vec<Learned>, StateError> {
         let mut all = Vec::new();
         for policy in self.known_policies()? {

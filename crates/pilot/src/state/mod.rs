@@ -1,12 +1,12 @@
 //! The daemon's knowledge on disk: an embedded SQLite database, by default `/var/lib/tcpilot/state.db`.
 //!
 //! One process writes the database, once a minute, in one transaction. So it uses a rollback journal, not a
-//! write-ahead log: between saves there is a single file that can be copied, and no shared memory is mapped.
+//! write-ahead log: between saves there is a single file, ready to be copied, and no shared memory is mapped.
 //! After `kill -9` or a power cut the next open finds either the last save or the one before (`synchronous =
 //! FULL`).
 //!
-//! A database that cannot be trusted is never repaired, deleted or overwritten. tcpilot renames it and
-//! begins a new one, see [`Store::open`].
+//! A database that cannot be trusted is never repaired, deleted or overwritten. tcpilot renames it and begins
+//! a new one, see [`Store::open`].
 
 pub(crate) mod age;
 mod check;
@@ -36,7 +36,7 @@ pub const DEFAULT_FILE: &str = "/var/lib/tcpilot/state.db";
 const SCHEMA_VERSION: i64 = 1;
 /// Distinguishes our databases from others: "TCPp".
 const APPLICATION_ID: i64 = 0x5443_5070;
-/// The longest wait for another process that reads or writes.
+/// The longest wait for another reading or writing process.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why the state cannot be read or written. Each message has the remedy.
@@ -70,7 +70,7 @@ pub enum StateError {
         /// The damage.
         why: String,
     },
-    /// Anything else that SQLite reports.
+    /// Any other error of SQLite.
     #[error("{}: {source}", path.display())]
     Database {
         /// The file.
@@ -91,7 +91,7 @@ impl StateError {
     }
 }
 
-/// A database that could not be trusted, and was renamed.
+/// A renamed database that could not be trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetAside {
     /// Its new name.
@@ -115,7 +115,7 @@ impl std::fmt::Display for SetAside {
 pub struct Store {
     path: PathBuf,
     db: Connection,
-    /// The policies of which all knowledge is being saved, in parts.
+    /// The policies with an unfinished save of all knowledge, in parts.
     whole: BTreeSet<String>,
 }
 
@@ -151,35 +151,26 @@ impl Store {
         }
     }
 
-    /// The paths that are not older than `max_age_s`, the latest first. [`crate::state::age::judge`]
-    /// decides which of their measures may be used.
+    /// The paths, the latest first. [`crate::state::age::is_fresh`] finds their usable measures.
     ///
     /// # Errors
     /// The database cannot be read.
-    pub fn load(&self, now_unix_s: u64, max_age_s: u64) -> Result<Vec<StoredPath>, StateError> {
-        let mut paths = rows::all(&self.db).map_err(|error| error.or(self))?;
-        paths.retain(|path| now_unix_s.saturating_sub(path.updated_unix_s) <= max_age_s);
-        Ok(paths)
+    pub fn load(&self) -> Result<Vec<StoredPath>, StateError> {
+        rows::all(&self.db).map_err(|error| error.or(self))
     }
 
-    /// Writes these paths, and replaces those of the same namespace, prefix and policy. Deletes paths older
-    /// than `max_age_s`, and the oldest of more than [`MAX_PATHS`]. Does all of it or nothing.
+    /// Writes these paths, and replaces the ones of the same namespace, prefix and policy. Deletes paths last
+    /// used before `oldest_unix_s`, and the oldest of more than [`MAX_PATHS`]. Does all of it or nothing.
     ///
     /// # Errors
     /// The database cannot be written.
-    pub fn save(
-        &mut self,
-        paths: &[StoredPath],
-        now_unix_s: u64,
-        max_age_s: u64,
-    ) -> Result<(), StateError> {
-        let oldest = now_unix_s.saturating_sub(max_age_s);
+    pub fn save(&mut self, paths: &[StoredPath], oldest_unix_s: u64) -> Result<(), StateError> {
         let result = (|| {
             let transaction = self
                 .db
                 .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
             rows::upsert(&transaction, paths)?;
-            rows::forget(&transaction, oldest)?;
+            rows::forget(&transaction, oldest_unix_s)?;
             transaction.commit()
         })();
         // Between two saves nobody needs the pages.
@@ -241,8 +232,8 @@ fn classify(path: &Path, error: rusqlite::Error) -> StateError {
                 source: std::io::Error::other(error.to_string()),
             }
         }
-        // Unknown is SQLITE_ERROR: our statements are right, so a table or column is wrong. No code means
-        // that a column has another type than we wrote.
+        // Unknown is SQLITE_ERROR: our statements are right, so a table or column is wrong. No code means a
+        // column of an unexpected type.
         Some(
             ErrorCode::DatabaseCorrupt
             | ErrorCode::NotADatabase

@@ -1,10 +1,10 @@
-//! Finds values that a stored path cannot have.
+//! Finds impossible values in a stored path.
 
 use tcpilot_abi::{TP_CC_NAME_MAX, TP_COST_SCALE, TP_MAX_ARMS};
 
 use crate::figures::{StoredAlgorithm, StoredPath};
 
-/// The highest rate, in bytes per second, that does not overflow the cost: `TP_RATE_MAX` of
+/// The highest rate without an overflow of the cost, in bytes per second: `TP_RATE_MAX` of
 /// `bpf/core/sample.h`.
 const RATE_MAX: u64 = u64::MAX / TP_COST_SCALE as u64;
 

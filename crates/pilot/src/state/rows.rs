@@ -8,8 +8,8 @@ use rusqlite::{Connection, Row, params};
 
 use super::{StateError, Store, StoredPath};
 
-/// The most paths that are kept on disk; of more paths the latest are kept. It is four times the default of
-/// `paths_max`, about 50 MB, so that the next start still knows paths that the kernel had to evict.
+/// Maximum number of paths on disk; the latest are kept. It is four times the default of `paths_max`, about
+/// 50 MB, so the next start still knows paths evicted by the kernel.
 pub const MAX_PATHS: usize = 65536;
 
 /// The tables.
@@ -113,7 +113,7 @@ pub(super) fn upsert(db: &Connection, paths: &[StoredPath]) -> rusqlite::Result<
     Ok(())
 }
 
-/// Deletes rows that were last updated before this time, and the oldest beyond [`MAX_PATHS`].
+/// Deletes rows last updated before this time, and the oldest beyond [`MAX_PATHS`].
 pub(super) fn forget(db: &Connection, oldest_unix_s: u64) -> rusqlite::Result<()> {
     let oldest = i64::try_from(oldest_unix_s).unwrap_or(i64::MAX);
     db.execute("DELETE FROM path WHERE updated_unix_s < ?", [oldest])?;

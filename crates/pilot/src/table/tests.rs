@@ -556,3 +556,65 @@ fn the_report_of_a_dry_run_says_so() {
     };
     assert_golden("report-dry-run", &report(&dry, &[]));
 }
+
+/// The texts that have names from outside: as cells, and in sentences.
+fn texts(name: &str) -> String {
+    let text = || name.to_owned();
+    let flow = FlowView {
+        netns: text(),
+        algorithm: text(),
+        processes: vec![text(), text()],
+        pods: vec![text()],
+        cgroup: Some(text()),
+        ..flow("bbr", Why::Drawn)
+    };
+    let path = PathView {
+        netns: text(),
+        interface: Some(text()),
+        processes: vec![text()],
+        pods: vec![text()],
+        algorithms: vec![algorithm(name, 1, 1, 1, 1, 0.5)],
+        ..lossy_path()
+    };
+    let status = Status {
+        cgroup: text(),
+        state: text(),
+        degraded: vec![text()],
+        algorithms_missing: vec![text()],
+        ..learning()
+    };
+    let explanation = Explanation {
+        address: "203.0.113.9".to_owned(),
+        paths: vec![ExplainedPath {
+            path: path.clone(),
+            decisions: Vec::new(),
+            tuning: None,
+        }],
+        flows: vec![flow.clone()],
+        stopped: None,
+    };
+    let mut all = Selection::default();
+    let key = "cgroup,netns,algorithm,processes";
+    let query = tcpilot_show::select::ListQuery {
+        columns: key.split(',').map(str::to_owned).collect(),
+        ..Default::default()
+    };
+    let mut out = selected_flows(std::slice::from_ref(&flow), &all, true);
+    all = Selection::new(&query).unwrap();
+    out += &selected_flows(&[flow], &all, true);
+    out += &selected_paths(std::slice::from_ref(&path), &Selection::default(), true);
+    out + &super::status(&status) + &super::explanation(&explanation) + &report(&status, &[path])
+}
+
+#[test]
+fn names_from_outside_are_escaped_and_one_line() {
+    let name = "a\u{1b}]0;x\u{7}\nb\r\u{9b}2J\u{202e}";
+    let (wild, tame) = (texts(name), texts("a"));
+    let obeyed = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
+    assert!(!wild.contains(obeyed), "{wild:?}");
+    assert!(
+        wild.contains("a\\u{1b}]0;x\\u{7} b \\u{9b}2J\\u{202e}"),
+        "{wild}"
+    );
+    assert_eq!(wild.lines().count(), tame.lines().count(), "{wild}");
+}

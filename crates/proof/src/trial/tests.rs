@@ -36,7 +36,7 @@ fn each_hour_is_a_pair_with_gain() {
     let mut trial = Trial::default();
     run(&mut trial, 9, START, 30, 0.2);
     close(&mut trial, START + 30 * 3600);
-    // The last hour is over, but connections of it may still be open.
+    // The last hour is over, but some of its connections may still be open.
     assert_eq!(trial.host.effects.goodput.count, 29);
     close(&mut trial, START + 30 * 3600 + 1800);
     assert_eq!(trial.host.effects.goodput.count, 30);
@@ -105,7 +105,7 @@ fn harm_stops_the_group_and_then_the_host() {
     let mut alarms = Vec::new();
     for hour in 0..60 {
         for group in 0..12 {
-            // A gain or harm that is the same in each pair has no spread, so few pairs show it.
+            // An equal gain or harm in each pair has no spread, so few pairs show it.
             let gain = if group == 0 { -0.5 } else { 0.0 };
             run(&mut trial, group, START + 3600 * hour, 1, gain);
         }
@@ -135,7 +135,7 @@ fn harm_stops_the_group_and_then_the_host() {
     );
 }
 
-/// Weeks of a hundred prefixes that differ by far more than steering changes.
+/// Weeks of a hundred prefixes; they differ by far more than the effect of steering.
 fn weeks(count: u64, gain: f64) -> Trial {
     let schedule = Schedule::by_prefix(0.2, [3, 4]);
     let (mut trial, terms) = (Trial::default(), Terms::default());
@@ -177,7 +177,7 @@ fn group_without_history_is_assumed_average() {
     let schedule = Schedule::by_prefix(0.2, [3, 4]);
     let (mut trial, terms) = (Trial::default(), Terms::default());
     for week in 0..20 {
-        // Each week has five groups that nobody has seen before. The level is that of a megabyte a second.
+        // Each week has five unseen groups. The level is a megabyte a second.
         for group in (0..60).chain(1000 + 5 * week..1005 + 5 * week) {
             let at_s = START + schedule.period_s * week;
             for _ in 0..6 {

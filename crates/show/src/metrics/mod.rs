@@ -1,8 +1,9 @@
-//! Metrics for Prometheus and programs that read its format: their text, and the server of `--listen`.
+//! Metrics for Prometheus and other readers of its format: their text, and the server of `--listen`.
 //!
 //! Names follow prometheus.io/docs/practices/naming: base units, `_total` for counts that only grow, ratios
 //! from 0 to 1. Labels have few values: policies, algorithms and reasons, never addresses.
 
+mod places;
 mod server;
 mod text;
 

@@ -1,24 +1,23 @@
-//! `--listen`: a thread that answers HTTP with metrics and health. A [`Source`] has the content.
+//! `--listen`: a thread to answer HTTP with metrics and health. A [`Source`] has the content.
 
 use std::{
     io::{self, Read, Write},
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
-use super::CONTENT_TYPE;
+use super::{
+    CONTENT_TYPE,
+    places::{Place, Places},
+};
 use crate::failure::{Failure, Kind};
 
-/// The most requests that are answered at the same time; further connections are closed.
-const CLIENTS_MAX: usize = 16;
-/// Longest head of a request, and the time within which it must come.
+/// Longest head of a request, and the time limit for it.
 const HEAD_BYTES_MAX: usize = 8192;
 const HEAD_TIME: Duration = Duration::from_secs(2);
+/// Time for the whole answer.
 const WRITE_TIME: Duration = Duration::from_secs(5);
 
 /// Parses the address to listen on: `9464` is a port of the loopback address, `0.0.0.0:9464` of all.
@@ -34,20 +33,20 @@ pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// A listener that answers as long as the process lives.
+/// A listener; it answers as long as the process lives.
 #[derive(Debug)]
 pub struct Server {
-    /// The address, with the port that the kernel gave if 0 was asked for.
+    /// The address, with the kernel's choice of port if 0 was asked for.
     pub address: SocketAddr,
 }
 
-/// The content of the pages. An error is the reason that a page has none.
+/// The content of the pages. An error gives the reason why a page has no content.
 pub trait Source: Send + Sync {
     /// The metrics as OpenMetrics.
     fn metrics(&self) -> Result<String, String>;
     /// Whether the process works.
     fn alive(&self) -> Result<&'static str, String>;
-    /// Whether it does what it was started for.
+    /// Whether it does its job.
     fn ready(&self) -> Result<&'static str, String>;
 }
 
@@ -67,8 +66,8 @@ impl Server {
         };
         let listener = TcpListener::bind(address).map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
-        let answer = move |stream| {
-            let _ = answer(stream, &*source); // an error means that the client went away
+        let answer = move |stream, place: &Place| {
+            let _ = answer(stream, place, &*source); // an error means a lost client
         };
         let serve = move || serve(&listener, answer);
         thread::Builder::new()
@@ -79,39 +78,19 @@ impl Server {
     }
 }
 
-/// One of the places for requests, given back when it is dropped: also if answering panics.
-struct ClientSlot(Arc<AtomicUsize>);
-
-impl ClientSlot {
-    /// A place, if one is free.
-    fn take(busy: &Arc<AtomicUsize>) -> Option<ClientSlot> {
-        let place = ClientSlot(Arc::clone(busy));
-        (busy.fetch_add(1, Ordering::Relaxed) < CLIENTS_MAX).then_some(place)
-    }
-}
-
-impl Drop for ClientSlot {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-fn serve(listener: &TcpListener, answer: impl Fn(TcpStream) + Clone + Send + 'static) {
-    let busy = Arc::new(AtomicUsize::new(0));
-    loop {
-        let Ok((stream, _)) = listener.accept() else {
+fn serve(listener: &TcpListener, answer: impl Fn(TcpStream, &Place) + Clone + Send + 'static) {
+    let places = Places::default();
+    for number in 0.. {
+        let accepted = listener.accept();
+        let accepted = accepted.and_then(|(stream, from)| Ok((stream.try_clone()?, stream, from)));
+        let Ok((other, stream, from)) = accepted else {
             thread::sleep(Duration::from_millis(100)); // most likely no file descriptor is left
             continue;
         };
-        let Some(place) = ClientSlot::take(&busy) else {
-            continue;
-        };
+        let place = places.take(number, other, from.ip());
         let answer = answer.clone();
         // Without a thread the connection is closed.
-        let _ = thread::Builder::new().spawn(move || {
-            let _place = place;
-            answer(stream);
-        });
+        let _ = thread::Builder::new().spawn(move || answer(stream, &place));
     }
 }
 
@@ -119,23 +98,51 @@ fn serve(listener: &TcpListener, answer: impl Fn(TcpStream) + Clone + Send + 'st
 type Response = (&'static str, &'static str, String);
 
 const PLAIN: &str = "text/plain; charset=utf-8";
+const NOT_ALLOWED: &str = "405 Method Not Allowed";
 
-fn answer(mut stream: TcpStream, source: &dyn Source) -> io::Result<()> {
-    stream.set_write_timeout(Some(WRITE_TIME))?;
-    let (status, content_type, body) = match read_target(&mut stream)? {
-        Ok(target) => respond(&target, source),
+fn answer(mut stream: TcpStream, place: &Place, source: &dyn Source) -> io::Result<()> {
+    let asked = read_target(&mut stream)?;
+    place.note_answer();
+    let is_head = matches!(&asked, Ok((true, _)));
+    let (status, content_type, body) = match asked {
+        Ok((_, target)) => respond(&target, source),
         Err(refused) => refused,
     };
     let length = body.len();
-    write!(
-        stream,
-        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\
-         Connection: close\r\n\r\n{body}"
-    )
+    let allow = match status == NOT_ALLOWED {
+        true => "Allow: GET, HEAD\r\n",
+        false => "",
+    };
+    let mut text = format!(
+        "HTTP/1.1 {status}\r\n{allow}Content-Type: {content_type}\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n"
+    );
+    // The answer to HEAD has the fields of that to GET, and no content (RFC 9110, 9.3.2).
+    if !is_head {
+        text += &body;
+    }
+    write_within(&mut stream, text.as_bytes(), WRITE_TIME)
 }
 
-/// Reads a request's head: the page that it asks for, or the refusal.
-fn read_target(stream: &mut TcpStream) -> io::Result<Result<String, Response>> {
+/// Writes all, however slowly the client reads, unless that takes too long.
+fn write_within(stream: &mut TcpStream, mut left: &[u8], time: Duration) -> io::Result<()> {
+    let begun = Instant::now();
+    while !left.is_empty() {
+        let rest = time.saturating_sub(begun.elapsed());
+        if rest.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_write_timeout(Some(rest))?;
+        match stream.write(left)? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            count => left = left.get(count..).unwrap_or_default(),
+        }
+    }
+    Ok(())
+}
+
+/// Reads a request's head: the requested page, and whether only its head is wanted; or the refusal.
+fn read_target(stream: &mut TcpStream) -> io::Result<Result<(bool, String), Response>> {
     let begun = Instant::now();
     let mut head = Vec::new();
     let bad = |what: &str| Ok(Err(("400 Bad Request", PLAIN, format!("{what}\n"))));
@@ -151,15 +158,13 @@ fn read_target(stream: &mut TcpStream) -> io::Result<Result<String, Response>> {
         let mut headers = [httparse::EMPTY_HEADER; 64];
         let mut request = httparse::Request::new(&mut headers);
         match request.parse(&head) {
-            Ok(httparse::Status::Complete(_)) if request.method == Some("GET") => {
-                return Ok(Ok(request.path.unwrap_or_default().to_owned()));
-            }
             Ok(httparse::Status::Complete(_)) => {
-                return Ok(Err((
-                    "405 Method Not Allowed",
-                    PLAIN,
-                    "ask with GET\n".to_owned(),
-                )));
+                let path = request.path.unwrap_or_default().to_owned();
+                return Ok(match request.method {
+                    Some("GET") => Ok((false, path)),
+                    Some("HEAD") => Ok((true, path)),
+                    _ => Err((NOT_ALLOWED, PLAIN, "ask with GET or HEAD\n".to_owned())),
+                });
             }
             Ok(httparse::Status::Partial) if count > 0 && head.len() < HEAD_BYTES_MAX => {}
             _ => return bad("not understood"),
@@ -196,8 +201,13 @@ fn unwell(why: &str) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io::BufRead,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
+
     use super::*;
-    use std::io::BufRead;
+    use crate::metrics::places::CLIENTS_MAX;
 
     #[test]
     fn a_port_alone_is_the_loopbacks() {
@@ -211,7 +221,7 @@ mod tests {
         }
     }
 
-    /// A source that has nothing.
+    /// A source without content.
     struct Unwell;
 
     impl Source for Unwell {
@@ -226,7 +236,7 @@ mod tests {
         }
     }
 
-    /// The status line and the body that a server answers.
+    /// The status line and the body of a server's answer.
     fn asked(request: &str) -> (String, String) {
         let server = Server::open(listen_address("0").unwrap(), Arc::new(Unwell)).unwrap();
         let mut stream = TcpStream::connect(server.address).unwrap();
@@ -243,7 +253,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let number = Arc::new(AtomicUsize::new(0));
-        let answer = move |mut stream: TcpStream| {
+        let answer = move |mut stream: TcpStream, _: &Place| {
             let number = number.fetch_add(1, Ordering::Relaxed);
             assert!(number >= 2 * CLIENTS_MAX, "one of the first requests");
             stream.write_all(b"yes").unwrap();
@@ -255,7 +265,7 @@ mod tests {
             assert!(begun.elapsed() < HEAD_TIME * 10, "no place is left");
             let mut stream = TcpStream::connect(address).unwrap();
             text.clear();
-            let _ = stream.read_to_string(&mut text); // of a request that panics nothing comes
+            let _ = stream.read_to_string(&mut text); // a request that panics sends no answer
         }
     }
 
@@ -274,6 +284,56 @@ mod tests {
         // Exactly as long as the server reads: unread data would reset the connection.
         let long = format!("GET / HTTP/1.1\r\nx: {}", "y".repeat(HEAD_BYTES_MAX - 19));
         assert_eq!(asked(&long).0, "HTTP/1.1 400 Bad Request");
+    }
+
+    #[test]
+    fn head_has_fields_of_get_without_content() {
+        for path in ["/healthz", "/metrics", "/other"] {
+            let ask = |method| asked(&format!("{method} {path} HTTP/1.1\r\nhost: x\r\n\r\n"));
+            let ((status, whole), (of_head, head)) = (ask("GET"), ask("HEAD"));
+            assert_eq!(status, of_head);
+            let (fields, content) = whole.split_once("\r\n\r\n").unwrap();
+            assert_eq!(head, format!("{fields}\r\n\r\n"));
+            assert!(fields.contains(&format!("Content-Length: {}", content.len())));
+        }
+        let (_, refusal) = asked("POST /metrics HTTP/1.1\r\n\r\n");
+        assert!(refusal.contains("Allow: GET, HEAD\r\n"), "{refusal}");
+    }
+
+    /// Clients that say a byte each, again as soon as they are turned away.
+    #[test]
+    fn silent_crowd_costs_no_probe() {
+        for crowd in [20, 100] {
+            let server = Server::open(listen_address("0").unwrap(), Arc::new(Unwell)).unwrap();
+            let address = server.address;
+            let is_over = Arc::new(std::sync::atomic::AtomicBool::new(false));
+            let hostile = |_| {
+                let is_over = Arc::clone(&is_over);
+                thread::spawn(move || {
+                    while !is_over.load(Ordering::Relaxed) {
+                        let Ok(mut stream) = TcpStream::connect(address) else {
+                            continue;
+                        };
+                        let _ = stream.write_all(b"G");
+                        let _ = stream.read(&mut [0; 100]);
+                    }
+                })
+            };
+            let crowd: Vec<_> = (0..crowd).map(hostile).collect();
+            thread::sleep(Duration::from_millis(200));
+            for probe in 0..10 {
+                let mut stream = TcpStream::connect(address).unwrap();
+                stream.write_all(b"GET /healthz HTTP/1.1\r\n\r\n").unwrap();
+                let mut answer = String::new();
+                let read = stream.read_to_string(&mut answer);
+                assert!(
+                    answer.starts_with("HTTP/1.1 503"),
+                    "{probe}: {read:?} {answer}"
+                );
+            }
+            is_over.store(true, Ordering::Relaxed);
+            crowd.into_iter().for_each(|one| one.join().unwrap());
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-use crate::figure::View;
+use crate::{figure::View, output::printable};
 
 /// The content type of OpenMetrics 1.0.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -72,8 +72,8 @@ pub fn text_of(
     Ok(text)
 }
 
-/// Turns OpenMetrics into the format of Prometheus 0.0.4, which the node exporter and `promtool check
-/// metrics` read. There a counter's family has the name of its samples, and there are neither units nor
+/// Turns OpenMetrics into the format of Prometheus 0.0.4, the format of the node exporter and of `promtool
+/// check metrics`. There a counter's family has the name of its samples, and there are neither units nor
 /// infos.
 pub fn classic(text: &str) -> String {
     let word = |line: &str, at: usize| line.split(' ').nth(at).unwrap_or_default().to_owned();
@@ -112,6 +112,14 @@ fn about<V: View>(key: &str) -> String {
     let doc = figure.map_or("", |figure| figure.doc);
     let first = doc.split("; `null`").next().unwrap_or(doc);
     first.trim().trim_end_matches('.').to_owned()
+}
+
+/// Labels whose values a terminal can show. The library escapes them for the format.
+fn printable_labels(labels: Labels<'_>) -> Vec<(&str, String)> {
+    let labels = labels.into_iter();
+    labels
+        .map(|(name, value)| (name, printable(value)))
+        .collect()
 }
 
 /// Writes families, each with its samples.
@@ -170,7 +178,11 @@ impl Writer<'_> {
             if labels.is_empty() {
                 return encode(family, kind, value);
             }
-            encode(family.encode_family(&labels)?, kind, value)?;
+            encode(
+                family.encode_family(&printable_labels(labels))?,
+                kind,
+                value,
+            )?;
         }
         Ok(())
     }
@@ -193,13 +205,16 @@ impl Writer<'_> {
             if labels.is_empty() {
                 return encode_histogram(family, histogram.into());
             }
-            encode_histogram(family.encode_family(&labels)?, histogram.into())?;
+            encode_histogram(
+                family.encode_family(&printable_labels(labels))?,
+                histogram.into(),
+            )?;
         }
         Ok(())
     }
 }
 
-/// Writes a histogram. Its last count is that of the values above all bounds.
+/// Writes a histogram. Its last count is for values above all bounds.
 fn encode_histogram(mut encoder: MetricEncoder<'_>, histogram: Histogram<'_>) -> fmt::Result {
     let bounds = histogram.bounds.iter().copied();
     let bounds = bounds.chain(std::iter::once(f64::INFINITY));
@@ -212,5 +227,27 @@ fn encode(encoder: MetricEncoder<'_>, kind: Kind, value: f64) -> fmt::Result {
     match kind {
         Kind::Counter => ConstCounter::new(value).encode(encoder),
         Kind::Gauge => ConstGauge::new(value).encode(encoder),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct OfDevice(&'static str);
+
+    impl Collector for OfDevice {
+        fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+            let samples = [(vec![("device", self.0)], 1.0)];
+            Writer(encoder).described("packets", "Packets", COUNTER, samples)
+        }
+    }
+
+    #[test]
+    fn labels_are_escaped_for_format_and_terminal() {
+        let text = text_of(("", Vec::new()), Box::new(OfDevice("e\"\\\n\u{1b}"))).unwrap();
+        let sample = r#"tcpilot_packets_total{device="e\"\\ \\u{1b}"} 1.0"#;
+        assert!(text.lines().any(|line| line == sample), "{text}");
     }
 }

@@ -1,5 +1,5 @@
 //! Filters: `KEY=VALUE`, `KEY!=VALUE`, `KEY<VALUE`, `KEY<=VALUE`, `KEY>VALUE`, `KEY>=VALUE`, `KEY~TEXT`, or a
-//! text, which matches a row that has it in one of the usual columns.
+//! text: it matches rows with this text in one of the usual columns.
 
 use std::{
     cmp::Ordering,
@@ -45,7 +45,7 @@ pub(super) enum Filter<L: Listed> {
     Column { key: Key<L>, comparison: Comparison },
 }
 
-/// The operator, and the value to compare with in all the forms that it can be read in.
+/// The operator, and the value to compare with, in all its possible readings.
 pub(super) struct Comparison {
     operator: Operator,
     text: String,
@@ -117,7 +117,7 @@ fn parts(text: &str) -> Option<(&str, Operator, &str)> {
     Some((word, *operator, rest[sign.len()..].trim()))
 }
 
-/// The units that users may write for a column, each with its size in the unit of JSON.
+/// The units a user may write for a column, each with its size in the unit of JSON.
 fn units(unit: Unit) -> &'static [(&'static str, f64)] {
     match unit {
         Unit::Microseconds => &[("us", 1.0), ("ms", 1e3), ("s", 1e6)],

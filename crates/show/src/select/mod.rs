@@ -1,5 +1,5 @@
-//! Selects and orders the rows and columns of a list. All commands that print lists, their JSON, and the keys
-//! of the live view share this one vocabulary.
+//! Selects and orders the rows and columns of a list. All list commands, their JSON, and the keys of the live
+//! view share this one vocabulary.
 //!
 //! A list has items, such as paths. An item may have parts, such as the algorithms of a path. A table then
 //! has a row for each part, and the parts of an item stay together.
@@ -24,12 +24,12 @@ use order::Order;
 pub trait Listed: View {
     /// The figures of its parts.
     type Part: View;
-    /// The key of the figure that lists the parts. Its singular is the word for a part's name. Empty if
-    /// items have no parts.
+    /// The key of the figure with the parts. Its singular is the word for a part's name. Empty if items have
+    /// no parts.
     const PARTS: &'static str = "";
-    /// Heading of the column that names the item; empty if one of its figures names it.
+    /// Heading of the column with the item's name; empty if one of its figures names it.
     const NAME: &'static str = "";
-    /// Whether the processes that have its connections can be shown, too.
+    /// Whether the processes of its connections can be shown, too.
     const HAS_PROCESSES: bool = false;
 
     /// The item's name, as the column has it.
@@ -169,8 +169,8 @@ impl<L: Listed> Key<L> {
         }
     }
 
-    /// True if the column has words, which stand on its left; false for numbers, which stand on its right.
-    /// `None` if the figure declares no column.
+    /// True for a column of words, aligned left; false for numbers, aligned right. `None` if the figure
+    /// declares no column.
     fn is_word(&self) -> Option<bool> {
         match &self.source {
             Source::Name => Some(true),
@@ -229,7 +229,7 @@ pub struct Selection<L: Listed> {
 }
 
 impl<L: Listed> Default for Selection<L> {
-    /// Selects everything, in the order in which it comes.
+    /// Selects everything, in its original order.
     fn default() -> Selection<L> {
         Selection {
             filters: Vec::new(),
@@ -263,14 +263,14 @@ impl<L: Listed> Selection<L> {
         keys.any(|key| words.contains(&key.word.as_str()))
     }
 
-    /// Keeps the items and parts that are wanted, in the wanted order.
+    /// Keeps the wanted items and parts, in the wanted order.
     pub fn apply(&self, items: &mut Vec<L>) {
         items.retain_mut(|item| self.keep(item));
         order::sort(&self.orders, items);
         items.truncate(self.limit.unwrap_or(usize::MAX));
     }
 
-    /// Removes the parts that are not wanted; true if the item is wanted.
+    /// Removes the unwanted parts; true if the item is wanted.
     fn keep(&self, item: &mut L) -> bool {
         let matches = |part| self.filters.iter().all(|filter| filter.matches(item, part));
         if item.parts().is_empty() {

@@ -13,15 +13,15 @@ figures! {
         rtt_us: Option<u32>, Microseconds, "RTT";
         /// How much.
         loss: Option<f64>, Share, "Loss";
-        /// What is on it.
+        /// Its tags.
         tags: Vec<String>;
-        /// Which ways there are.
+        /// Its ways.
         ways: Vec<Way>;
     }
 }
 
 figures! {
-    /// A part of it.
+    /// A part of an item.
     #[derive(Clone, Debug, PartialEq, Serialize)]
     Way {
         /// Its name.

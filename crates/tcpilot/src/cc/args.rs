@@ -13,16 +13,16 @@ pub enum CcCommand {
         /// Print JSON for scripts instead of a table
         #[arg(long)]
         json: bool,
-        /// BPF file system in which `cc load` pins
+        /// BPF file system for the pins of `cc load`
         #[arg(long, value_name = "DIR", default_value = DEFAULT_BPFFS)]
         bpffs: PathBuf,
     },
-    /// Register some of tcpilot's, or objects of your own, so that sockets can choose them
+    /// Register some of tcpilot's, or objects of your own, for sockets to choose
     ///
-    /// The kernel verifies each, and tcpilot tries it with a loopback connection that carries data. It stays
-    /// until you unload it or the host boots: a file in the BPF file system keeps it.
+    /// The kernel verifies each, and tcpilot tries it with data on a loopback connection. It stays until you
+    /// unload it or the host boots: a file in the BPF file system keeps it.
     Load(LoadArgs),
-    /// Remove an algorithm that `cc load` registered; refuses while sockets use it
+    /// Remove an algorithm registered by `cc load`; refuses while sockets use it
     Unload(UnloadArgs),
 }
 
@@ -49,13 +49,13 @@ pub struct LoadArgs {
 /// Options of `tcpilot cc unload`.
 #[derive(Debug, Args)]
 pub struct UnloadArgs {
-    /// Names as in `cc list`, not the files that you loaded
+    /// Names as in `cc list`, not file names
     #[arg(value_name = "NAME", required = true)]
     pub names: Vec<String>,
     /// Unload even while sockets use it; they keep it until they close
     #[arg(long)]
     pub force: bool,
-    /// BPF file system in which they are pinned
+    /// BPF file system with the pins
     #[arg(long, value_name = "DIR", default_value = DEFAULT_BPFFS)]
     pub bpffs: PathBuf,
 }

@@ -1,11 +1,6 @@
 //! `tcpilot cc`: the congestion controls of this kernel, and those of tcpilot. It needs no daemon.
 
-use std::{
-    collections::BTreeMap,
-    io::{self, Write},
-    path::Path,
-    sync::atomic::AtomicBool,
-};
+use std::{collections::BTreeMap, path::Path, sync::atomic::AtomicBool};
 
 use serde::Serialize;
 use tcpilot_kernel::{
@@ -16,6 +11,7 @@ use tcpilot_show::{
     document::Document,
     failure::{Failure, Kind},
     figure::figures,
+    output,
 };
 
 mod args;
@@ -29,13 +25,13 @@ use args::{LoadArgs, UnloadArgs};
 pub enum State {
     /// The kernel has it, its own or from somebody's BPF: it can be chosen.
     Registered,
-    /// A module that can be loaded.
+    /// A loadable module.
     Module,
     /// One of tcpilot's, held by a process: the daemon or `cc load --foreground`.
     Held,
     /// One of tcpilot's, kept by a file.
     Pinned,
-    /// One of tcpilot's that is not loaded.
+    /// One of tcpilot's, not loaded.
     Available,
 }
 
@@ -63,14 +59,14 @@ figures! {
         state: State;
         /// Whether new connections of this namespace get it, unless something chooses another.
         default: bool;
-        /// TCP sockets that use it, in all namespaces that tcpilot may enter. Listening sockets count.
+        /// TCP sockets that use it, in all namespaces accessible to tcpilot. Listening sockets count.
         sockets: u64;
-        /// The form of ECN that one of tcpilot's asks for on this kernel: `accurate` (RFC 9768, the handshake with
-        /// ECT(1)) or `classic` (RFC 3168). Null if it asks for none, and for those that are not tcpilot's.
+        /// The form of ECN requested by one of tcpilot's on this kernel: `accurate` (RFC 9768, the handshake
+        /// with ECT(1)) or `classic` (RFC 3168). Null if it asks for none, or is not tcpilot's.
         ecn: Option<Ecn>;
         /// Its use, in a few words.
         good_for: Option<&'static str>;
-        /// The paper or RFC that it follows.
+        /// The paper or RFC behind it.
         source: Option<&'static str>;
     }
 }
@@ -95,15 +91,12 @@ pub fn run(command: &CcCommand) -> Result<(), Failure> {
 
 fn list(json: bool, bpffs: &Path) -> Result<(), Failure> {
     let all = gather(bpffs)?;
-    let text = if json {
-        Document::new(Algorithms { algorithms: &all }).pretty()?
+    if json {
+        output::write(&Document::new(Algorithms { algorithms: &all }).pretty()?)?;
     } else {
-        table(&all)
-    };
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
+        output::print(&table(&all))?;
     }
+    Ok(())
 }
 
 fn gather(bpffs: &Path) -> Result<Vec<Algorithm>, Failure> {
@@ -200,18 +193,21 @@ fn load(args: &LoadArgs) -> Result<(), Failure> {
         let loaded = Loaded::counting(name, counting)?;
         let verified: u32 = loaded.verified_instructions().iter().map(|(_, n)| n).sum();
         let (name, needs_ecn) = (loaded.name().to_owned(), loaded.needs_ecn());
+        cc::check_free(&args.bpffs, &name)?;
         if args.update {
             cc::update_pinned(&args.bpffs, loaded)?;
         } else {
             held.push(Held::register(loaded)?);
         }
         cc::verify(&name)?;
-        println!("{name}: {verified} instructions verified, carried data over loopback");
+        output::print(&format!(
+            "{name}: {verified} instructions verified, carried data over loopback\n"
+        ))?;
         if needs_ecn {
-            println!(
+            output::print(&format!(
                 "{name}: leaves a connection without ECN to reno; `ecn` in `ss -ti` shows that the \
-                 peer agreed"
-            );
+                 peer agreed\n"
+            ))?;
         }
     }
     if let Some(stop) = stop {
@@ -221,13 +217,15 @@ fn load(args: &LoadArgs) -> Result<(), Failure> {
         one.pin(&args.bpffs)?;
     }
     let bpffs = args.bpffs.join("tcpilot");
-    println!("pinned in {}: until unloaded, or a reboot", bpffs.display());
-    Ok(())
+    let text = format!(
+        "pinned in {}: until unloaded, or a reboot\n",
+        bpffs.display()
+    );
+    Ok(output::print(&text)?)
 }
 
 fn hold(held: &[Held], stop: &AtomicBool) -> Result<(), Failure> {
-    println!("held by this process: until Ctrl-C; connections keep theirs until they end");
-    io::stdout().flush()?;
+    output::print("held by this process: until Ctrl-C; connections keep theirs until they end\n")?;
     if held.iter().any(|h| !h.loaded().has_links()) {
         tracing::warn!("this kernel has no links: if this process is killed, they stay registered");
     }
@@ -252,7 +250,7 @@ fn unload(args: &UnloadArgs) -> Result<(), Failure> {
             refuse_in_use(&name)?;
         }
         cc::remove_pinned(&args.bpffs, &name)?;
-        println!("{name}: unloaded");
+        output::print(&format!("{name}: unloaded\n"))?;
     }
     Ok(())
 }

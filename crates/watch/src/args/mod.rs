@@ -45,10 +45,11 @@ pub struct WatchArgs {
     /// Judge the flows of a capture instead (pcap or pcapng, also gzipped; - for standard input), and print one report
     ///
     /// It needs no privileges, and no BPF. The kernel's programs judge here, too, at the times of the capture.
-    /// Flows of both directions are listed. Since a capture has no queue, the column Queue is what round trips take beyond
-    /// their least: the time in all queues of the path. With --for only the first seconds are read.
+    /// Flows of both directions are listed. A capture has no queue, so the column Queue shows the time of round
+    /// trips beyond the least one: the time in all queues of the path. With --for only the first seconds are
+    /// read.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["devices", "once", "record", "rate_mbit", "census",
-        "listen", "ipfix", "mark", "fair", "restore"])]
+        "listen", "ipfix", "mark", "fair", "restore", "acks_at"])]
     pub read: Option<PathBuf>,
     /// Classifier of the flows
     #[arg(long, value_name = "NAME", default_value = "tcpilot")]
@@ -72,14 +73,19 @@ pub struct WatchArgs {
     /// Keep every round's and interval's measures in FILE, for training and replay
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
-    /// Measure every round of every flow. Without it, a flow that has been in its group for long is measured
-    /// in some of its rounds; with --record or --fair always in all
+    /// Measure every round of every flow. Without it, flows long in their group are measured in some
+    /// rounds only; with --record or --fair always in all
     #[arg(long)]
     pub every_round: bool,
     /// Rate of the link. P4air's rules then also know a flow's share of it; with --fair the device is limited
     /// to it
     #[arg(long = "rate", value_name = "MBIT")]
     pub rate_mbit: Option<f64>,
+    /// Another device, past which the acknowledgements go, in either direction
+    ///
+    /// At an ifb it is the device whose incoming packets are redirected to it. It needs kernel 6.6.
+    #[arg(long, value_name = "DEV", conflicts_with = "one_way")]
+    pub acks_at: Option<String>,
     /// Use this if acknowledgements take another way: a flow then counts after 64 packets, without proof that
     /// it is real
     #[arg(long)]
@@ -126,14 +132,14 @@ pub struct WatchArgs {
     /// Another model, as `python -m tcplab.studies.watch train` writes it
     #[arg(long, value_name = "FILE")]
     pub model: Option<PathBuf>,
-    /// Another extrapolation model, for paths beyond the range of --model, as the same command writes it with --wide;
-    /// with --model alone there is none
+    /// Another extrapolation model, for paths beyond the range of --model, as the same command writes it with
+    /// --extrapolation; with --model alone there is none
     #[arg(long, value_name = "FILE", alias = "wide-model")]
     pub extrapolation_model: Option<PathBuf>,
     /// Another model for QUIC, as the same command writes it with --quic
     #[arg(long, value_name = "FILE")]
     pub quic_model: Option<PathBuf>,
-    /// What of the flows is shown.
+    /// The choice of rows on show.
     #[command(flatten)]
     pub rows: QueryArgs,
     /// Options of `--fair`.
@@ -190,15 +196,15 @@ pub struct FairArgs {
     /// With --fair: allowed actions on flows above their share in a shared queue
     #[arg(long, value_name = "NAME", value_delimiter = ',', num_args = 1.., default_value = "all")]
     pub actions: Vec<Action>,
-    /// With --fair: what has one share: `flow`, each flow; `source` or `destination`, all flows of an address
-    /// together; `destination/24`, all flows to a prefix, `destination/24/48` with a length for IPv6
+    /// With --fair: the unit with one share: `flow`, each flow; `source` or `destination`, all flows of an
+    /// address together; `destination/24`, all flows to a prefix, `destination/24/48` with a length for IPv6
     ///
     /// Use `destination` on the device towards your subscribers, and `source` on the device towards the Internet.
     /// The flows of one subscriber wait together, whatever their groups are. IPv6 prefixes have 64 bits unless you
     /// give another length.
     #[arg(long, value_name = "UNIT", default_value_t = Share::Flow)]
     pub share: Share,
-    /// Put back the root qdisc that a killed --fair replaced, and end
+    /// Put back the root qdisc replaced by a killed --fair, and end
     #[arg(long, conflicts_with = "fair")]
     pub restore: bool,
     /// Wait for the end of standard input first

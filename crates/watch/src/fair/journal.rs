@@ -1,12 +1,11 @@
-//! A journal of the qdisc that `--fair` replaces, on disk before the change. So the qdisc comes back however
-//! tcpilot ends: on exit, by a guard process that waits for our end, at the next start, or by `tcpilot watch
+//! A journal of the qdisc replaced by `--fair`, on disk before the change. So the qdisc comes back however
+//! tcpilot ends: on exit, by a guard process waiting for our end, at the next start, or by `tcpilot watch
 //! DEV --restore`. The journal stays until one of them has put the qdisc back.
 
 use std::{
-    fs::{self, File},
-    io::{self, Write},
+    fs, io,
     os::unix::{
-        fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+        fs::{DirBuilderExt, MetadataExt},
         process::CommandExt,
     },
     path::{Path, PathBuf},
@@ -16,11 +15,15 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use tcpilot_kernel::{codel, host, try_lock};
+use tcpilot_kernel::{
+    codel,
+    file::{self, Held},
+    host,
+};
 use tcpilot_netlink::tc::{CLSACT_INGRESS, Device as Tc, Qdisc, ROOT};
 use tcpilot_show::failure::{Failure, Kind};
 
-/// The handle that identifies our qdisc.
+/// The handle of our qdisc, which identifies it.
 pub const HANDLE: u32 = 0x07c2_0000;
 /// The priority of our filter at a clsact qdisc.
 pub const PRIORITY: u16 = 0x7c2;
@@ -42,7 +45,7 @@ const RESTORABLE: [&str; 9] = [
 /// A root qdisc with a way back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Root {
-    /// The kernel's default, which returns when ours is deleted.
+    /// The kernel's default. It returns when ours is deleted.
     Default,
     /// A qdisc set by somebody.
     Explicit {
@@ -71,7 +74,7 @@ pub struct Journal {
     entry: Entry,
     guard: Child,
     is_ended: bool,
-    _lock: File,
+    _lock: Held,
 }
 
 fn failure(device: &str, error: &io::Error) -> Failure {
@@ -112,16 +115,13 @@ fn make_folder(folder: &Path) -> io::Result<()> {
 /// does not inherit it: the standard library opens files with O_CLOEXEC.
 ///
 /// The lock is a file, not an abstract socket name, because any user of the namespace can take a name.
-/// Anybody who may open a file can lock it, flock(2), and only the owner may open this one. The file stays:
-/// if it were removed, two processes could lock two files of the same name.
-fn lock(device: &str) -> io::Result<File> {
+/// Anybody who may open a file can lock it, flock(2), and only the owner may open this one.
+fn lock(device: &str) -> io::Result<Held> {
     make_folder(Path::new(FOLDER))?;
-    let mut options = File::options();
-    options.write(true).create(true).truncate(false).mode(0o600);
-    let file = options.open(path_of(device).with_extension("lock"))?;
+    let path = path_of(device).with_extension("lock");
     for _ in 0..20 {
-        if try_lock(&file)? {
-            return Ok(file);
+        if let Some(held) = file::try_take(&path)? {
+            return Ok(held);
         }
         thread::sleep(Duration::from_millis(100)); // a guard may be restoring the qdisc right now
     }
@@ -169,7 +169,7 @@ fn root_of(tc: &Tc, device: &str, has_rate: bool) -> Result<Root, Failure> {
 }
 
 impl Journal {
-    /// Puts back the qdisc that a killed process replaced, and notes the present one in the journal.
+    /// Puts back the qdisc replaced by a killed process, and notes the present one in the journal.
     ///
     /// # Errors
     /// Another process makes this device fair, its root qdisc could not be put back later, or the journal
@@ -244,10 +244,10 @@ impl Drop for Journal {
     }
 }
 
-/// Puts back the qdisc that a killed process replaced; does nothing if there is no journal.
+/// Puts back the qdisc replaced by a killed process; does nothing if there is no journal.
 ///
 /// # Errors
-/// A process that runs makes this device fair, or the qdisc cannot be put back.
+/// A running process makes this device fair, or the qdisc cannot be put back.
 pub fn restore(device: &str) -> Result<(), Failure> {
     let path = path_of(device);
     // Without the right to read the folder nobody knows whether there is a journal.
@@ -284,13 +284,9 @@ fn start_guard(device: &str) -> io::Result<Child> {
         .spawn()
 }
 
-/// Writes the journal to disk before anything is replaced. If that fails, the former qdisc stays.
+/// Writes the journal to disk before anything is replaced. If the write fails, the former qdisc stays.
 fn write(path: &Path, entry: &Entry) -> io::Result<()> {
-    let new = path.with_extension("new");
-    let mut file = File::create(&new)?;
-    file.write_all(serde_json::to_string(entry)?.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(new, path)
+    file::replace(path, file::PRIVATE, &serde_json::to_vec(entry)?)
 }
 
 /// Puts the former qdisc in the place of ours, in one step: if the kernel refuses, ours stays, so a later try
@@ -338,21 +334,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_journal_rewrite_keeps_the_old_one() {
+    fn rewritten_journal_is_its_owners_alone() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("fair-1-eth0.json");
+        fs::write(&path, "of a version before").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         let entry = Entry {
             ifindex: 7,
             root: Root::Default,
             clsact: false,
         };
         write(&path, &entry).unwrap();
-        fs::create_dir(path.with_extension("new")).unwrap(); // writing fails, as on a full disk
-        let noted = Entry {
-            clsact: true,
-            ..entry.clone()
-        };
-        write(&path, &noted).unwrap_err();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         let text = fs::read_to_string(&path).unwrap();
         assert_eq!(serde_json::from_str::<Entry>(&text).unwrap(), entry);
     }

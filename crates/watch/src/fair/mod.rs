@@ -60,7 +60,7 @@ struct Standing {
     queueing: Queueing,
     set: Vec<(u16, Option<Set>)>,
     _window: Option<OwnedFd>,
-    // The last field to be dropped: it puts the root qdisc back, which removes the rest.
+    // The last field to be dropped: it puts the root qdisc back, and so removes the rest.
     journal: Journal,
 }
 
@@ -137,7 +137,7 @@ impl Fair {
     /// Puts the former root qdisc back, if ours stands at a device.
     ///
     /// # Errors
-    /// The kernel refuses that.
+    /// The kernel refuses the change.
     pub fn take_down(&mut self) -> Result<(), Failure> {
         self.standing.take().map_or(Ok(()), Standing::take_down)
     }
@@ -201,7 +201,7 @@ impl Fair {
             turn_bytes: unit(watch),
             ..tp_fair_control::default()
         });
-        // This fails if the device is about to vanish, which `follow` notices soon.
+        // This fails if the device is about to vanish. `follow` notices soon.
         if let Err(error) = standing.renew(self.rate, watch, &self.orders) {
             tracing::debug!(%error, "the classes could not be changed");
         }
@@ -285,7 +285,7 @@ impl Standing {
     }
 
     /// Attaches the program that shrinks windows: by a link if the kernel has them, else by a clsact qdisc,
-    /// which the journal notes.
+    /// noted in the journal.
     fn attach_window(&mut self, watch: &Watch) -> io::Result<()> {
         if let Ok(link) = watch.link_window(self.ifindex) {
             self._window = Some(link);

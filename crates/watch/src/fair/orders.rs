@@ -26,9 +26,9 @@ pub const PER_K: usize = 4;
 const IDLE_NS: u64 = 3_000_000_000;
 /// A flow presses for more rate if its packets wait in the queue for this long on average.
 const CONTENT_US: u64 = 2_000;
-/// A flow that pressed within this time still wants more: it may be recovering from a loss.
+/// A flow still wants more for this long after it pressed: it may be recovering from a loss.
 const CONTENT_AFTER: Duration = Duration::from_secs(2);
-/// The share of the link's rate in use from which on the programs act on flows.
+/// The programs act on flows from this share of the link's rate in use.
 const SATURATED: f64 = 0.85;
 /// The least share per round trip: a smaller one cannot be distinguished from a burst.
 const LEAST_SHARE_BYTES: u32 = 4 * 1514;
@@ -95,7 +95,7 @@ pub struct Orders {
     last: Instant,
     /// The share of a sharer, bytes per second.
     pub share: f64,
-    /// The share when those that grow want more already. By `share` too many flows at once might go first.
+    /// The share if all growing flows want more already. By `share` too many flows at once might go first.
     pub share_of_grown: f64,
 }
 
@@ -173,8 +173,8 @@ impl Orders {
         self.sharers.len()
     }
 
-    /// The properties that decide a sharer's queue. A flow waits with those of its group. A subscriber's flows wait
-    /// together, whatever their groups are.
+    /// Each flow's properties for the choice of its queue. A flow waits with those of its group. A
+    /// subscriber's flows wait together, whatever their groups are.
     fn waits(&self) -> HashMap<u32, Wait> {
         let mut waits: HashMap<u32, Wait> = HashMap::new();
         for known in self.known.values().filter(|k| self.is_dealt(k.group)) {
@@ -197,7 +197,7 @@ impl Orders {
         self.known.values().filter(|k| k.group == group).count()
     }
 
-    /// Reads the flows, and writes the orders that changed. `rate`: the link's, bytes per second, if the
+    /// Reads the flows, and writes changed orders. `rate`: the link's, bytes per second, if the
     /// user gave it.
     pub fn renew(&mut self, watch: &Watch, rate: Option<f64>) -> Result<(), Failure> {
         let passed_s = self.last.elapsed().as_secs_f64().max(1e-3);
@@ -221,7 +221,7 @@ impl Orders {
         Ok(())
     }
 
-    /// Adds new flows, removes flows that ended, and measures rates and sojourns since the last time.
+    /// Adds new flows, removes ended ones, and measures rates and sojourns since the last time.
     fn take_in(&mut self, watch: &Watch, passed_s: f64) {
         let now_ns = monotonic_ns();
         let mut before = std::mem::take(&mut self.known);
@@ -325,7 +325,7 @@ impl Orders {
         }
     }
 
-    /// Finds the share of a sharer; true if the link is full, so that shares matter.
+    /// Finds the share of a sharer; true if the link is full, so shares matter.
     fn find_share(&mut self, link_rate: f64) -> bool {
         self.sharers.clear();
         for known in self.known.values().filter(|k| k.rate > 0.0 || k.is_new) {
@@ -369,7 +369,7 @@ impl Orders {
             is_alone: u8::from(neighbours == 1 && flows == 1),
             ..tp_fair_order::default()
         };
-        // A sharer alone in its queue needs no action: turns give it its share, and the rate that others leave.
+        // A sharer alone in its queue needs no action: turns give it its share, and rate left by others.
         if saturated && (neighbours > 1 || place.is_none() && known.group == Group::Mouse) {
             self.add_action(&mut order, known);
         }
@@ -418,7 +418,7 @@ impl Orders {
     }
 }
 
-/// UDP that is not QUIC shares the queues of unknown flows.
+/// UDP other than QUIC shares the queues of unknown flows.
 pub fn together(group: Group) -> Group {
     match group {
         Group::Udp => Group::Unknown,

@@ -1,4 +1,4 @@
-//! The qdisc that holds the queues of `--fair`: a BPF qdisc of ours, or an HTB with a filter of ours.
+//! The qdisc with the queues of `--fair`: a BPF qdisc of ours, or an HTB with a filter of ours.
 
 use std::io;
 
@@ -17,12 +17,12 @@ use crate::args::{QdiscChoice, WatchArgs};
 
 /// More bytes per second than any device carries, so never a limit.
 const UNLIMITED: u64 = 12_500_000_000;
-/// The rate that each class of HTB has to itself, in bytes per second. It is tiny, so the classes share
+/// The guaranteed rate of each HTB class, in bytes per second. It is tiny, so the classes share
 /// almost everything by turns.
 const OWN_RATE: u64 = 125;
-/// The rate, in bytes per second, that the BPF qdisc has room for if the user gives none.
+/// The rate assumed for the room of the BPF qdisc if the user gives none, in bytes per second.
 const ASSUMED_RATE: f64 = 1.25e9;
-/// The most packets that the BPF qdisc has room for, 24 bytes each.
+/// The most packets in the BPF qdisc; each takes 24 bytes of it.
 const MOST_PACKETS: f64 = 262_144.0;
 
 /// Loads the programs, with those of the BPF qdisc if it is wanted and the kernel has BPF qdiscs.
@@ -51,7 +51,7 @@ pub fn load(args: &WatchArgs, options: Options, models: Models<'_>) -> Result<Wa
     Ok(Watch::start(&options, models)?)
 }
 
-/// The packets that all queues together may hold.
+/// The limit on packets in all queues together.
 fn packets(args: &WatchArgs) -> u32 {
     let rate = args.rate_mbit.map_or(ASSUMED_RATE, |mbit| mbit * 125_000.0);
     let queues = PER_K * usize::from(args.fair.queues);
@@ -105,7 +105,7 @@ impl Registered {
 pub enum Queueing {
     /// An HTB with a class for each queue, and a filter.
     Htb,
-    /// A BPF qdisc, which has the queues in itself.
+    /// A BPF qdisc with the queues inside.
     Bpf,
 }
 
@@ -166,7 +166,7 @@ impl Queueing {
     }
 }
 
-/// Adds the class that holds all others to the rate.
+/// Adds the top class, which holds all others to the rate.
 fn add_top(tc: &Tc, rate: Option<f64>) -> io::Result<()> {
     let Some(rate) = rate else {
         return Ok(());

@@ -1,5 +1,5 @@
 //! Deals queues to groups by their number of flows, and flows to the queues of their group. As few flows as
-//! possible change their queue, because the packets of one that does may be reordered. Flows of similar
+//! possible change their queue, because a change may reorder the flow's packets. Flows of similar
 //! round trips share a queue, because in one queue the flow with the shorter round trip wins.
 
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ pub type Group = u8;
 /// than this. The spread is the logarithm of the longest round trip over the shortest.
 const WORTH_MOVING: f64 = 0.2;
 
-/// The properties that decide a flow's queue.
+/// The properties of a flow for the choice of its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wait {
     /// Its group.
@@ -44,12 +44,12 @@ impl Queues {
         self.owner.len()
     }
 
-    /// Flows that wait in a queue.
+    /// The flows of a queue.
     pub fn members(&self, queue: usize) -> &[u32] {
         self.flows.get(queue).map_or(&[], Vec::as_slice)
     }
 
-    /// The group that has a queue.
+    /// The group to which a queue belongs.
     pub fn owner(&self, queue: usize) -> Option<Group> {
         self.owner.get(queue).copied().flatten()
     }
@@ -88,8 +88,8 @@ impl Queues {
             .collect()
     }
 
-    /// A flow that is gone, or has another group now, leaves its queue. If a flow that changed its group was
-    /// alone in its queue, the queue goes to the new group with it.
+    /// A flow leaves its queue when it ends or changes its group. If it was alone there and changed its group,
+    /// its queue goes to the new group with it.
     fn take_leave(&mut self, flows: &HashMap<u32, Wait>) {
         for (owner, ids) in self.owner.iter_mut().zip(&mut self.flows) {
             if let [only] = ids.as_slice() {
@@ -173,7 +173,7 @@ impl Queues {
         }
     }
 
-    /// Has flows of similar round trips share a queue, if that is worth the moves.
+    /// Has flows of similar round trips share a queue, if the gain is worth the moves.
     fn sort(&mut self, group: Group, flows: &HashMap<u32, Wait>) {
         let rtt_us = |id: &u32| flows.get(id).map_or(0, |f| f.rtt_us);
         let own: Vec<usize> = self.of(group).collect();
@@ -251,7 +251,7 @@ fn shares(flows: &HashMap<u32, Wait>, queues: usize) -> HashMap<Group, usize> {
     given
 }
 
-/// The share of a link that each flow is due, in bytes per second. Flows that want less than an equal part
+/// Each flow's due share of a link, in bytes per second. Flows content with less than an equal part
 /// leave the rest to the others (max-min fairness; Bertsekas, Gallager, Data Networks, section 6.5.2).
 /// `flows` are pairs of a rate and whether the flow is content with it.
 pub fn level(link_rate: f64, flows: &[(f64, bool)]) -> f64 {

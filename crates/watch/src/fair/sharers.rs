@@ -30,7 +30,7 @@ impl Sharers {
         self.by == Share::Flow
     }
 
-    /// The number of a flow's sharer; `flow` is that of the flow.
+    /// The number of a flow's sharer; `flow` is the flow's.
     pub fn of(&mut self, key: &tp_watch_key, flow: u32) -> u32 {
         let (address, lengths) = match self.by {
             Share::Flow => return flow,

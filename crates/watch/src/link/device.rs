@@ -1,4 +1,4 @@
-//! The device that is watched, by its name, since a device that vanishes returns with another index.
+//! The watched device, by its name: a vanished device returns with another index.
 
 use tcpilot_netlink::device::index_of;
 use tcpilot_show::failure::{Failure, Kind};

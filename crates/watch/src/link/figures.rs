@@ -37,7 +37,7 @@ figures! {
         id: u32;
         /// `source > destination`, with ports.
         flow: String, "Flow";
-        /// `tcp`, `quic`, or `udp` for what else is in UDP.
+        /// `tcp`, `quic`, or `udp` for other UDP.
         protocol: Protocol, "Protocol";
         /// How the flow treats the queue: a group of [watch.md](watch.md).
         group: Group, "Group";

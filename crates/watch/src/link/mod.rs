@@ -1,4 +1,4 @@
-//! A link and the groups of flows that share it, for both the watch and fair queues.
+//! A link and its groups of flows, for both the watch and fair queues.
 
 mod device;
 mod figures;

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tcpilot_show::figure::{Shown, Unit};
 
-/// The protocols that a watch distinguishes.
+/// The protocols distinguished by a watch.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -14,7 +14,7 @@ pub enum Protocol {
     Tcp,
     /// QUIC, by its handshake.
     Quic,
-    /// UDP that is not QUIC, or whose handshake was not seen.
+    /// UDP other than QUIC, or QUIC without a seen handshake.
     Udp,
 }
 

@@ -9,7 +9,7 @@ from tcplab.engine import bpf
 from tcplab.scenario.model import Cell
 
 FILE = "acks.json"
-"""Of the cell: acknowledgements and nanoseconds, by the name of the congestion control."""
+"""In the cell's folder: acknowledgements and nanoseconds, by the name of the congestion control."""
 _HERE = Path(__file__).parent
 _SOURCE = _HERE / "ack_cost.bpf.c"
 
@@ -24,7 +24,7 @@ def compiled() -> Path:
 
 
 def start(cell: Cell) -> list[str]:
-    """Lines that attach it."""
+    """Shell lines to attach it."""
     if not is_wanted(cell):
         return []
     words = shlex.join(["python3", str(_HERE / "reader.py"), str(compiled())])
@@ -37,7 +37,7 @@ def start(cell: Cell) -> list[str]:
 
 
 def stop(cell: Cell) -> list[str]:
-    """Lines that end it."""
+    """Shell lines to end it."""
     if not is_wanted(cell):
         return []
     said = 'wait $acks || fail "reader.py: $(tail -n 1 acks.err)"'

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ack_cost.bpf.c - how long the kernel works on an acknowledgement, by the name of
- * the congestion control: the mean time in tcp_ack(), which calls all of its
- * callbacks but those of sending.
+ * ack_cost.bpf.c - how long the kernel works on an acknowledgement, by the name of the congestion
+ * control: the mean time in tcp_ack(), the caller of all callbacks except those for sending.
  *
- * In virtual time an instruction takes 1 ns.  The cost of the measuring itself is
- * the same for a module and for BPF, so that it cancels out in a difference.
- * Only connections to PORT count: their other ends take acknowledgements of
- * nothing.
+ * In virtual time an instruction takes 1 ns.  The cost of the measuring itself is the same for a
+ * module and for BPF, so it cancels out in a difference.  Only connections to PORT count: their
+ * other ends take acknowledgements of nothing.
  */
 #include <linux/bpf.h>
 #include <linux/types.h>
@@ -55,8 +53,8 @@ struct call {
 	__u64 socket, began_ns;
 };
 
-/* Of the acknowledgement that a processor works on. One that interrupts it takes its place, and it does not
- * count then. */
+/* The acknowledgement in progress on a processor. If another one interrupts it, that one takes its
+ * place, and the first does not count. */
 struct {
 	int (*type)[BPF_MAP_TYPE_PERCPU_ARRAY];
 	int (*max_entries)[1];

@@ -1,4 +1,4 @@
-"""Reports the kernel's time for acknowledgements, by congestion control.  Runs beside a cell.
+"""Reports the kernel's time for acknowledgements, by congestion control.  Runs alongside a cell.
 
     python3 reader.py OBJECT    OBJECT: ack_cost.bpf.c, compiled
 

@@ -1,5 +1,5 @@
-"""The tuner `limit`: a sockops program that asks for the callbacks that every tuner needs and does
-only the work that is named, part by part.  The cost of a real tuner is held against it."""
+"""The tuner `limit`: a sockops program with every tuner's callbacks and only the named parts of its
+work.  It is the reference for the cost of a real tuner."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def compiled(tuner: Tuner) -> Path:
 
 
 def start(tuner: Tuner) -> list[str]:
-    """Lines that attach it, until its process ends."""
+    """Shell lines to attach it, until its process ends."""
     words = shlex.join(["python3", str(_HERE / "hold.py"), str(compiled(tuner))])
     return [
         'step tuner "hold.py"',
@@ -44,5 +44,5 @@ def start(tuner: Tuner) -> list[str]:
 
 
 def stop() -> list[str]:
-    """Lines that detach it."""
+    """Shell lines to detach it."""
     return ["kill $tuner", 'wait $tuner || fail "hold.py: $(tail -n 1 tuner.err)"']

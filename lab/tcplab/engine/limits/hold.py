@@ -1,4 +1,4 @@
-"""Attaches a sockops program to a cgroup.  Runs beside a cell.
+"""Attaches a sockops program to a cgroup.  Runs alongside a cell.
 
     python3 hold.py OBJECT CGROUP    OBJECT: limit.bpf.c, compiled
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * limit.bpf.c - the steps that no sockops program of this kind can do without, one by one, as
- * the measure of a tuner's own cost.
+ * limit.bpf.c - the indispensable steps of such a sockops program, one by one, as the measure of a
+ * tuner's own cost.
  *
  * Compiled once for each sum of the parts below (-D PARTS=...; __init__.py).  All ask for the
- * callbacks that the pilot asks for.
+ * pilot's callbacks.
  *
- * It includes no header of libbpf, which the host need not have.
+ * It includes no header of libbpf, since the host need not have libbpf.
  */
 #include <linux/types.h>
 #include <linux/bpf.h>
@@ -31,7 +31,7 @@ static __u32 (*random_number)(void) = (void *)BPF_FUNC_get_prandom_u32;
 #define LEVEL_TCP 6
 #define TCP_CONGESTION 13
 
-/* The work of a program beside that. */
+/* A program's additional work. */
 enum {
 	SET = 1,     /* sets bbr at the establishment */
 	RANDOM = 2,  /* draws a random number there */

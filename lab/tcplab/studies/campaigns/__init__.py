@@ -1,1 +1,2 @@
-"""Campaigns beside published figures, and on a host: records, and the tables of their page."""
+"""Campaigns compared with published figures, and on a host: records, and the tables of their
+page."""

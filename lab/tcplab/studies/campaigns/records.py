@@ -1,4 +1,5 @@
-"""The record of each cell: its origin, the algorithms that stood in, and the figures of tables."""
+"""The record of each cell: its origin, the stand-ins for missing algorithms, and the figures of
+tables."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The tables of docs/measured/campaigns.md that are made of records, each between two marks that
-name it: `NAME PLACE`."""
+"""The tables of docs/measured/campaigns.md from records, each between two marks: `NAME PLACE`."""
 
 from __future__ import annotations
 
@@ -16,11 +15,11 @@ from tcplab.studies.cells import Record
 from tcplab.studies.page import labels, of
 
 _QUEUES = {"host": "pfifo", "machine": "codel"}
-"""Of rtt-fairness, in each place: the slides' AQM has one queue for all flows, as CoDel has."""
+"""For rtt-fairness, in each place: the slides' AQM has one queue for all flows, as CoDel has."""
 
 
 def renewed(page: str, records: list[Record]) -> str:
-    """The page with its tables anew."""
+    """The page with renewed tables."""
 
     def table(name: str, place: str) -> str:
         return _TABLES[name](pages.at(records, place), place)
@@ -29,8 +28,7 @@ def renewed(page: str, records: list[Record]) -> str:
 
 
 def shown(values: Iterable[float | None], digits: int, scale: float = 1.0) -> str:
-    """The median, and if it is of several repetitions, the interval that covers it (the range with
-    fewer than six)."""
+    """The median, and with several repetitions its interval (the range with fewer than six)."""
     known = [value * scale for value in values if value is not None]
     found = median_interval(known)
     if found is None:
@@ -65,7 +63,7 @@ def rtt_fairness_apart(records: list[Record], _: str) -> str:
 
 def _rtt_fairness(records: list[Record], qdisc: str) -> str:
     """Two lines for each algorithm, ours and the slides', with a column for each difference.  The
-    last column has the least and the most that a cell of it sent again."""
+    last column has the least and the highest retransmitted share of its cells."""
     slides = "p4air-rtt-fifo" if qdisc == "pfifo" else "p4air-rtt-aqm"
     theirs = {
         (published.canonical(f.where["cc"]), float(f.where["rtt_difference_ms"])): f.value

@@ -1,2 +1,2 @@
-"""tcpilot's congestion controls beside the kernel's (`modules`) and beside their laws (`laws`):
-each judges the campaign of its name."""
+"""tcpilot's congestion controls compared with the kernel's (`modules`) and with their laws
+(`laws`): each judges the campaign of its name."""

@@ -1,8 +1,8 @@
-"""Samples of one connection beside the law of its algorithm: how its window grew between two
-losses, and what a loss left of it.
+"""Samples of one connection against the law of its algorithm: the window's growth between two
+losses, and its reduction by a loss.
 
-For algorithms that no kernel has, and on hosts whose kernel has no module to compare with.  The
-laws are those of the RFCs and papers, written again here: nothing is shared with bpf/cc.
+For algorithms missing in all kernels, and on hosts without the kernel's module.  The laws come from
+the RFCs and papers, written again here: nothing is shared with bpf/cc.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ _NEEDED = ("t_s", "cwnd_packets", "srtt_us", "min_rtt_us")
 _SETTLE_ROUNDS = 3
 """After a loss the window goes down to the threshold first."""
 _ABOVE, _AT = 1.1, 1.03
-"""Of the threshold: a window that has grown beyond it, and one that came down to it."""
+"""Factors of the threshold: a window above it, and one reduced to it."""
 
 
 @dataclass(frozen=True)
 class State:
-    """What a law may look at: windows in packets, times in seconds."""
+    """The inputs of a law: windows in packets, times in seconds."""
 
     window: float
     rtt: float
     base_rtt: float
     since_cut: float
     before_cut: float
-    """The window that the last loss met."""
+    """The window before the last loss."""
     after_cut: float
     highest_rtt: float
 
@@ -48,7 +48,7 @@ class State:
 Growth = Callable[[State], float]
 """Packets a round."""
 Kept = Callable[[State], float]
-"""The part of the window that a loss leaves."""
+"""The part of the window kept after a loss."""
 
 
 def _cubic(s: State) -> float:
@@ -123,13 +123,13 @@ LAWS: dict[str, tuple[Growth | None, Kept | None]] = {
     "olia": (_one, _half),
     "balia": (_one, _half),
 }
-"""On one path, without ECN; the losses are those of a full queue.  The kept part of bic is the
-deployed one, and what illinois and veno keep is that of a full queue."""
+"""On one path, without ECN; a full queue causes the losses.  The kept part of bic is the deployed
+one; for illinois and veno it is the one at a full queue."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """One connection: what was measured, and the law's."""
+    """One connection: measured values, and the law's."""
 
     cc: str
     condition: str
@@ -137,7 +137,7 @@ class Found:
     kept: float | None
     kept_law: float | None
     grown: float | None
-    """Packets that the window grew by, over those of the law."""
+    """The window's growth in packets, over the law's."""
     queued: float
     """Packets in the queue in the median."""
 
@@ -182,8 +182,8 @@ def _state(row: Mapping[str, float], cut: Mapping[str, float], highest_rtt: floa
 
 
 def of_samples(cc: str, condition: str, samples: pd.DataFrame) -> Found:
-    """Every loss, and the growth of every epoch but the last, which no loss has ended, up to its
-    largest window: behind it the window comes down, over a round."""
+    """Every loss, and the growth of every epoch but the last, unended by a loss, up to its largest
+    window: behind it the window comes down, over a round."""
     growth, kept = LAWS.get(without_prefix(cc), (None, None))
     ordered = samples.dropna(subset=list(_NEEDED)).sort_values("t_s")
     ordered = ordered.assign(before=ordered["cwnd_packets"].rolling(5, min_periods=1).max().shift())

@@ -1,7 +1,7 @@
-"""The kernel's congestion controls beside tcpilot's of the same names: a campaign as tables.
+"""The kernel's congestion controls and tcpilot's of the same names: a campaign as tables.
 
-Of each pair and condition: the means over the repetitions, and how far ours is from the kernel's,
-in percent, with the 95 % interval of that difference by Welch's test.
+Each pair and condition has the means over the repetitions, and our difference from the kernel's in
+percent, with its 95 % interval by Welch's test.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BOUNDS = {"goodput_mbit": 3.0, "cwnd_packets": 5.0, "rtt_ms_mean": 5.0}
 PRICE = "retransmit_ratio"
 COST = "ack_ns"
 FLOW = "one"
-"""The flow that is compared."""
+"""The compared flow."""
 
 Values = Mapping[str, float | None]
 
@@ -45,7 +45,8 @@ class Pair:
 
 @dataclass(frozen=True)
 class Difference:
-    """Of two means, in percent of the first; without an interval if a side has a single run."""
+    """The difference of two means, in percent of the first; without an interval if a side has a
+    single run."""
 
     percent: float
     low: float | None
@@ -77,7 +78,7 @@ def difference(theirs: Sequence[float], ours: Sequence[float]) -> Difference:
 
 
 def pairs(campaigns: Sequence[Campaign]) -> list[Pair]:
-    """Of parts of one campaign, in its order; those of which one side is missing are left out."""
+    """The pairs from parts of one campaign, in its order, without incomplete pairs."""
     runs: dict[tuple[str, str], tuple[list[Values], list[Values]]] = {}
     for cell in (cell for campaign in campaigns for cell in campaign.cells()):
         if cell.status != "ok":
@@ -115,7 +116,7 @@ def _short(pair: Pair) -> str:
 
 
 def table(found: Sequence[Pair]) -> str:
-    """Every pair; an asterisk marks what is outside of its bound, and not by chance."""
+    """Every pair; an asterisk marks significant values outside their bound."""
     head = ["algorithm", "condition", "runs", "goodput, Mbit/s", "window, packets", "RTT, ms"]
     rows = [[*head, "sent again"]]
     for pair in found:

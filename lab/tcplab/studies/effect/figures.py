@@ -1,7 +1,7 @@
-"""What a cell says of the effect: its connections' means, and tcpilot's report.
+"""A cell's figures of the effect: its connections' means, and tcpilot's report.
 
-Means are over slices of time, each of which counts alike, as in the report each block does; the
-standard error is that of the slices.
+Means are over slices of time with equal weights, like the blocks in the report; the standard error
+is over the slices.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import pandas as pd
 from tcplab.results.read import Cell
 
 SLICE_S = 20.0
-"""Long enough that neighbours are hardly alike."""
+"""Long enough for neighbours to be nearly independent."""
 _LEAST = 3
-"""Connections of a group in a slice that has a mean."""
+"""Least connections of a group for a slice's mean."""
 Figures = dict[str, Any]
 
 
@@ -35,7 +35,7 @@ def of_cell(cell: Cell) -> Figures:
 
 
 def counted(flows: pd.DataFrame) -> pd.DataFrame:
-    """Connections that came to their end, but for those of the first slice, with their outcomes."""
+    """Finished connections, except in the first slice, with their outcomes."""
     good = flows[flows["error"].isna() & (flows["start_s"] >= SLICE_S)].copy()
     good["goodput"] = np.log(good["bytes"] / good["busy_s"])
     good["duration"] = np.log(good["fct_s"])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import log, log1p, sqrt
 
 LEAST = 20
-"""Pairs below which there is no interval."""
+"""Least pairs for an interval."""
 _ALPHA = 0.05
 _BEST_AT = 300.0
 Sums = dict[str, float]
@@ -43,7 +43,7 @@ def merged(all_sums: Iterable[Sums]) -> Sums:
 
 
 def moments(sums: Sums) -> tuple[float, float]:
-    """Mean and standard deviation of a pair, less what the covariate explains."""
+    """Mean and standard deviation of a pair, less the covariate's part."""
     n, square, x, xx = sums["count"], sums["square"], sums["covariate"], sums["covariate_square"]
     slope = 0.0
     if n >= LEAST and xx > 0:

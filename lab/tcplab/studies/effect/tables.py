@@ -1,5 +1,5 @@
-"""The laboratory's tables of docs/measured/effect.md, each between two marks that name it:
-`NAME PLACE`.  The others are those of lab/simulate/src/bin/simulate-effect.rs."""
+"""The laboratory's tables of docs/measured/effect.md, each between two marks: `NAME PLACE`.
+lab/simulate/src/bin/simulate-effect.rs makes the others."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Spread = tuple[float, float]
 
 
 def renewed(page: str, records: list[Record]) -> str:
-    """The page with the laboratory's tables anew."""
+    """The page with renewed tables of the laboratory."""
 
     return pages.renewed(page, lambda name, place: _TABLES[name](pages.at(records, place)))
 
 
 def _mean_of(found: Iterable[Any]) -> Spread | None:
-    """Of several runs' means: each counts alike."""
+    """The mean of several runs' means, with equal weights."""
     known = [one for one in found if one and one[0] is not None]
     if not known:
         return None
@@ -63,7 +63,7 @@ def truth(records: list[Record], campaign: str, measure: str, **labels: Any) -> 
 def _per_connection(
     records: list[Record], campaign: str, measure: str, pair: tuple[str, str], **labels: Any
 ) -> Interval | None:
-    """What an experiment says in which each connection has one of the two algorithms."""
+    """The result of an experiment with one of the two algorithms per connection."""
     cells = of(records, campaign, **labels)
     both = (
         _mean_of(cell["figures"]["means"].get(cc, {}).get(measure) for cell in cells)

@@ -28,7 +28,7 @@ def read(path: Path) -> pd.DataFrame:
     """TCP packets of a capture in its order: time, sender's port, identification, sequence number,
     codepoint, flags (with AE as bit 8), and length on the wire.
 
-    Raises ValueError for a file that flowgen did not write.
+    Raises ValueError for a file not written by flowgen.
     """
     raw = path.read_bytes()
     if len(raw) < _HEADER_BYTES or struct.unpack_from("=I", raw)[0] != _MAGIC_NANOSECONDS:
@@ -50,8 +50,7 @@ def read(path: Path) -> pd.DataFrame:
 
 
 def delays(left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
-    """Full data packets that arrived: when and on which port, with which codepoint, and the
-    milliseconds that each was in the queue."""
+    """Full data packets that arrived: time, port, codepoint, and milliseconds in the queue."""
     keys = ["port", "ident", "seq"]
     sent = left[left["bytes"] >= _FULL_BYTES].drop_duplicates(keys)
     came = right[right["bytes"] >= _FULL_BYTES].drop_duplicates(keys)

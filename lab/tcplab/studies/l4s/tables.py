@@ -1,4 +1,4 @@
-"""The tables of docs/measured/l4s.md, each between two marks that name its queue and its flows."""
+"""The tables of docs/measured/l4s.md, each between two marks with its queue and its flows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HEAD = [
 
 
 def renewed(page: str, records: list[Record]) -> str:
-    """The page with its tables anew."""
+    """The page with renewed tables."""
     return pages.renewed(page, lambda queue, pair: of_pair(records, queue, pair))
 
 

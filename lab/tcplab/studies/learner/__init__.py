@@ -1,1 +1,1 @@
-"""What the learner reaches in the campaigns that have bounds for it."""
+"""The learner's results in campaigns with bounds."""

@@ -1,8 +1,8 @@
-"""Judges a campaign that compares tools with static algorithms: does each cell pass?
+"""Judges a comparison of tools with static algorithms: does each cell pass?
 
-The best static algorithm of a condition is the one with the best mean over the repetitions, which
-have the same seeds for all.  A cell passes when the ratio of the means reaches the bound; the
-interval beside it is Student's, of the repetitions' own ratios, and needs two of them.
+The best static algorithm of a condition is the one with the best mean over the repetitions, with
+the same seeds for all.  A cell passes when the ratio of the means reaches the bound; its interval
+is Student's, of the repetitions' own ratios, and needs two of them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tcplab.results.read import Campaign, Cell
 
 AXIS = "variant"
 DEFAULT = "cubic"
-"""The static algorithm that a host has without a tool."""
+"""A host's static algorithm without a tool."""
 ALL_DEFAULT = "all-first"
-"""The variant of interference in which all connections have the default."""
+"""The variant of interference with the default on all connections."""
 RECOVERY = 50
-"""Connections after a change of the path, by which its best algorithm must have been found."""
+"""The best algorithm must be found within so many connections after a change of the path."""
 _CONFIDENCE = 0.95
 _GAIN = 1.05
 """From this much on another algorithm than the default has something to gain."""
@@ -37,13 +37,13 @@ Condition = tuple[tuple[str, Any], ...]
 
 @dataclass(frozen=True)
 class Rule:
-    """What must be reached: a figure, the least share of a reference's, and why that one."""
+    """A bound: a figure, the least share of a reference's, and the reason."""
 
     figure: str
     least: float
     what: str
     price: str | None = None
-    """The retransmitted share that stands beside it."""
+    """The retransmitted share shown with it."""
     beside: str | None = None
     """The static algorithm to compare with; None for the best."""
 
@@ -70,7 +70,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Run:
-    """What one cell showed."""
+    """The figures of one cell."""
 
     labels: Mapping[str, Any]
     repetition: int
@@ -119,7 +119,7 @@ def run_of(campaign: Campaign, cell: Cell) -> Run:
 
 
 def judged() -> list[str]:
-    """Names of the campaigns that can be judged."""
+    """Names of the campaigns with rules."""
     return sorted(_JUDGES)
 
 
@@ -182,8 +182,8 @@ def _figures(cell: Cell) -> Values:
 
 
 def _after_a_change(cell: Cell) -> Values:
-    """Utility of the connections from RECOVERY after the first change on, warm-up or not.  One that
-    the end of the run cut off does not count."""
+    """Utility of the connections from RECOVERY after the first change on, warm-up or not.  A
+    connection cut off by the end of the run does not count."""
     flows = cell.flows().sort_values("start_s")
     changed_s = cell.ideal.phases_s[1]
     later = flows[(flows["start_s"] >= changed_s) & flows["fct_s"].notna()].iloc[RECOVERY:]
@@ -197,9 +197,9 @@ def _after_a_change(cell: Cell) -> Values:
 
 
 def _default_share(cell: Cell) -> Values:
-    """Of the later half of the connections the share that ends with the default, whether another
-    was chosen or came to the rescue; and the utility of the link, not of a connection: one that
-    takes from its neighbours has more, and all of them together have not."""
+    """Among the later half of the connections, the share that ends with the default, whether
+    another was chosen or came to the rescue; and the utility of the link, not of a connection: a
+    connection can gain by taking from its neighbours, but their total cannot."""
     flows = cell.flows().sort_values("start_s")
     later = flows.iloc[len(flows) // 2 :]
     default = str(cell.raw["sysctls"]["net.ipv4.tcp_congestion_control"])
@@ -227,7 +227,7 @@ def _of_cold(static: Sequence[Way]) -> list[Rule]:
     gain = (best.mean(figure) or 0.0) / default if best and default else 1.0
     if gain >= _GAIN:
         return [Rule(figure, 0.9, "utility, of the best", "retransmit_ratio_all")]
-    # The best is hardly better than the default, which is what counts.
+    # The best is only slightly better than the default, and the default counts.
     return [Rule(figure, 0.99 / gain, "utility, 0.99 of the default", "retransmit_ratio_all")]
 
 
@@ -281,5 +281,5 @@ def shown(verdict: Verdict) -> str:
 
 
 def percent(share: float | None) -> str:
-    """Of a share that may be unknown."""
+    """A share in percent, if known."""
     return "" if share is None else f"{100 * share:.2f} %"

@@ -1,4 +1,4 @@
-"""The record of each cell: where it came from, and the figures that it is judged by."""
+"""The record of each cell: where it came from, and the figures for its verdict."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _record(campaign: Campaign, cell: Cell) -> Record:
 
 
 def runs(records: Iterable[Record]) -> list[Run]:
-    """The runs that were published, as the judge takes them."""
+    """The published runs, in the judge's form."""
     return [
         Run(record["labels"], record["repetition"], record["tuned"], record["figures"])
         for record in records

@@ -1,5 +1,4 @@
-"""The campaigns' tables of docs/measured/learner.md, each between two marks that name it:
-`CAMPAIGN PLACE`."""
+"""The campaigns' tables of docs/measured/learner.md, each between two marks: `CAMPAIGN PLACE`."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ _TOOLS = {
 
 
 def renewed(page: str, records: Iterable[Record]) -> str:
-    """The page with its tables anew."""
+    """The page with renewed tables."""
     known = list(records)
 
     def table(campaign: str, place: str) -> str:

@@ -1,1 +1,1 @@
-"""Multipath QUIC beside MPTCP: records of campaigns, and the page that is made of them."""
+"""Multipath QUIC and MPTCP: records of campaigns, and their page."""

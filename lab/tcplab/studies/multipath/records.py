@@ -1,4 +1,4 @@
-"""The record of each cell: its origin, and the figures that tables are made of."""
+"""The record of each cell: its origin, and the figures for tables."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def _record(campaign: Campaign, cell: Cell) -> Record:
 
 
 def between_cuts(cell: Cell) -> dict[str, float]:
-    """Packets that a connection sends from one reduction of a window to the next, over all of its
-    paths, after slow start.  A reduction shows as a new slow start threshold."""
+    """A connection's packets from one reduction of a window to the next, over all of its paths,
+    after slow start.  A reduction shows as a new slow start threshold."""
     samples = cell.samples()
     late = samples.loc[samples["t_s"] > _SLOW_START_S].dropna(subset=["sent_packets"])
     flows = cell.flows()

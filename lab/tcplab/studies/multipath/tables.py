@@ -1,4 +1,4 @@
-"""The tables of docs/measured/multipath.md, each between two marks that name it: `NAME PLACE`."""
+"""The tables of docs/measured/multipath.md, each between two marks: `NAME PLACE`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TRANSPORTS = ("mptcp", "mpquic")
 
 
 def renewed(page: str, records: list[Record]) -> str:
-    """The page with its tables anew."""
+    """The page with renewed tables."""
 
     return pages.renewed(page, lambda name, place: _TABLES[name](pages.at(records, place)))
 

@@ -1,1 +1,1 @@
-"""Records and tables of campaigns that measure the pilot: its gain and its cost, and bpftune's."""
+"""Records and tables of the pilot's campaigns: its gain and its cost, and bpftune's."""

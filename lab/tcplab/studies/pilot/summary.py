@@ -1,4 +1,4 @@
-"""Results of the pilot's campaigns, from their cells: pure, so that they can be made again."""
+"""Results of the pilot's campaigns, from their cells: pure, for making them again."""
 
 from __future__ import annotations
 
@@ -66,14 +66,15 @@ def metrics(cell: Cell) -> Results:
 
 
 def decisions(cell: Cell) -> dict[str, int]:
-    """The reasons that occurred, and how often; empty unless tcpilot ran."""
+    """The observed reasons, with their counts; empty unless tcpilot ran."""
     tuner = cell.tuner()
     reasons = tuner.status.get("connections", {}) if tuner else {}
     return {why: count for why, count in reasons.items() if count}
 
 
 def tunings(cells: Sequence[Cell]) -> Results:
-    """Per tool: nanoseconds per event in each repetition, their median, and that to the peer's."""
+    """Per tool: nanoseconds per event in each repetition, their median, and its ratio to the
+    peer's."""
     values = {
         tool: [_cost(run, "short")["ns_per_event"] for run in runs]
         for tool, runs in by_variant(cells).items()
@@ -106,7 +107,7 @@ def bulk(cells: Sequence[Cell]) -> Results:
 
 
 def _rounds(cells: Sequence[Cell], value: Callable[[Cell], float]) -> Results:
-    """Values per tool, and its median in relation to that without a tool."""
+    """Values per tool, and the median's ratio to the one without a tool."""
     values = {tool: [value(run) for run in runs] for tool, runs in by_variant(cells).items()}
     base = median(values[BASE])
     return {
@@ -154,8 +155,8 @@ def _named(variant: str, runs: Sequence[Cell]) -> str:
 
 
 def _variant(runs: Sequence[Cell]) -> Results:
-    """The mean leaves out the connections of the warm-up, in which a tool still learns; and so for
-    cubic, with which it is compared."""
+    """The mean leaves out the connections of the warm-up, while a tool still learns; so does the
+    mean of cubic, its reference."""
     flows = pd.concat([run.flows() for run in runs])
     rates = flow_goodputs_mbit(flows) * 1e6
     counted = rates[~flows["warmup"].astype(bool)].tolist()

@@ -1,5 +1,5 @@
-"""The tables of docs/measured/results.md, each between two marks that name it: `NAME PLACE`.  In a
-table of `all` are records of every place."""
+"""The tables of docs/measured/results.md, each between two marks: `NAME PLACE`.  A table of `all`
+has records of every place."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def verdict_lines(record: Record) -> str:
 
 
 def with_error(variant: Results) -> str:
-    """The mean and its standard error, which a few noisy connections leave wide."""
+    """The mean and its standard error, wide because of a few noisy connections."""
     error = variant["standard_error"]
     mean = mbit(variant["mean_bits_per_s"])
     return f"{mean} ± {error / 1e6:.2g}" if error else mean

@@ -1,4 +1,4 @@
-"""What the measurements must show, beside what they show."""
+"""Targets of the measurements, and the measurements."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GAIN_AT_10_PERCENT = 8.0
 LEAST_OF_CUBIC = 0.97
 LEAST_OF_BEST = 0.95
 LEAST_SHORT = 0.99
-"""Of the rate with the limit program, whose callbacks every such tool needs."""
+"""Share of the rate with the limit program, whose callbacks every such tool needs."""
 LEAST_BULK = {"tcpilot-cubic": 0.99, "tcpilot": 0.97}
 MOST_OF_FLOOR = 1.3
 MOST_OF_LIMIT = 2.0
@@ -52,18 +52,18 @@ def choice(whole: Results) -> list[Verdict]:
 
 
 def bounds_of(results: Results, tool: str, kind: str) -> tuple[int, int]:
-    """Nanoseconds per pair of the limit and of the floor that a tool is held against."""
+    """Nanoseconds per pair of a tool's limit and of its floor."""
     limit, floor = (results[name + _suffix(tool)][kind]["ns_per_pair"] for name in _BOUNDS)
     return limit, floor
 
 
 _BOUNDS = ("limit", "floor")
 _OURS = ("tcpilot", "thompson")
-"""First words of the tools that are tcpilot, with either learner."""
+"""First words of tcpilot's tools, with either learner."""
 
 
 def _suffix(tool: str) -> str:
-    """A tool that sets bbr on each connection is held against programs that do."""
+    """A tool with bbr on each connection is compared with programs that also set it."""
     return "-set" if tool.endswith(("-bbr", "-set")) else ""
 
 

@@ -15,12 +15,13 @@ python -m tcplab.studies.watch shrink              # the small tables
 python -m tcplab.studies.watch remake              # all three, and whether they are the same
 python -m tcplab.studies.watch figures             # the page of the whole recordings, on stdout
 
-The model for paths beyond those that were recorded, and its judgement of other simulated paths:
+The extrapolation model, for paths beyond the recorded ones, and its verdicts on other simulated
+paths:
 
-python -m tcplab.studies.watch train --wide .cache/watch/watch-samples*.parquet
+python -m tcplab.studies.watch train --extrapolation .cache/watch/watch-samples*.parquet
 python -m tcplab.studies.watch simulate --seed 9 --rates 1000 10000 far.parquet
 python -m tcplab.studies.watch judge --by bpf/watch/model.json.gz \
-    --wide bpf/watch/wide_model.json.gz far.parquet
+    --extrapolation bpf/watch/wide_model.json.gz far.parquet
 
 From recordings:
 
@@ -83,16 +84,19 @@ def main() -> int:
         if name == "train":
             command.add_argument("--out", type=Path, metavar="FILE")
             what = "with simulated flows, for paths beyond those of the recordings"
-            command.add_argument("--wide", action="store_true", help=what)
+            command.add_argument("--extrapolation", action="store_true", help=what)
+            _hide(command, "--wide", "extrapolation", action="store_true")
         elif name == "judge":
             what = "judge by this finished model, which must not know these paths"
             command.add_argument("--by", type=Path, metavar="MODEL", help=what)
             what = "with --by: the model for paths beyond that one's"
-            command.add_argument("--wide", type=Path, metavar="MODEL", help=what)
+            command.add_argument("--extrapolation", type=Path, metavar="MODEL", help=what)
+            _hide(command, "--wide", "extrapolation", type=Path)
             what = "as if the watch had begun so many rounds after each flow"
             command.add_argument("--after", type=int, default=0, metavar="ROUNDS", help=what)
-            what = "settled flows nap, as they do unless a watch records (with --by)"
-            command.add_argument("--naps", action="store_true", help=what)
+            what = "track settled flows lightly, as a watch does unless it records (with --by)"
+            command.add_argument("--light-tracking", action="store_true", help=what)
+            _hide(command, "--naps", "light_tracking", action="store_true")
         elif name == "keep":
             command.add_argument("--samples", type=Path, metavar="FILE", help="for train")
             command.add_argument("--rounds", type=Path, metavar="FILE", help="for judge")
@@ -114,6 +118,11 @@ def main() -> int:
     commands = {"cost": _cost, "simulate": _simulate}
     commands |= dict.fromkeys(("whole", "shrink", "remake", "figures"), _of_whole)
     return commands.get(options.command, _learn)(options)
+
+
+def _hide(command: argparse.ArgumentParser, old: str, new: str, **how: Any) -> None:
+    """Accepts an option's name of before for one more version, without showing it."""
+    command.add_argument(old, dest=new, default=argparse.SUPPRESS, help=argparse.SUPPRESS, **how)
 
 
 def _add_simulate(sub: Any) -> None:
@@ -251,8 +260,8 @@ def _loaded(places: list[Path], of_quic: bool) -> tuple[list[str], list[traces.T
 
 def _train(rows: pd.DataFrame, options: argparse.Namespace) -> int:
     name = "quic_model.json.gz" if options.quic else "model.json.gz"
-    if options.wide:
-        name, forest = "wide_model.json.gz", train.wide(rows, simulated.training())
+    if options.extrapolation:
+        name, forest = "wide_model.json.gz", train.extrapolation(rows, simulated.training())
     else:
         forest = train.fit(rows, options.quic, 1 if options.quic else train.SEED)
     model, out = train.as_json(forest), options.out or _MODELS / name
@@ -263,15 +272,15 @@ def _train(rows: pd.DataFrame, options: argparse.Namespace) -> int:
 
 def _judge(found: list[traces.Trace], options: argparse.Namespace) -> int:
     found = traces.joined(found, options.after) if options.after else found
-    # Kept rounds are without P4air's intervals, and it counts acknowledgements, which QUIC hides.
+    # Kept rounds are without P4air's intervals, and it counts acknowledgements, hidden by QUIC.
     p4air = [judge.by_p4air(t) for t in found if len(t.flow.intervals) and not t.is_quic]
     if p4air:
         _say("P4air's rules", p4air)
     _say("Our rules, without trees", [judge.by_model(t, native.no_model(), []) for t in found])
     if options.by:
         model = train.read(options.by)
-        wide = train.read(options.wide) if options.wide else None
-        ours = judge.by_finished(found, model, options.naps, wide)
+        beyond = train.read(options.extrapolation) if options.extrapolation else None
+        ours = judge.by_finished(found, model, options.light_tracking, beyond)
         _say_ours(p4air, ours, f"Ours, by {options.by.name}")
         if options.quic:
             print(quic.table(found, ours))

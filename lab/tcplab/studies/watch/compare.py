@@ -1,4 +1,4 @@
-"""Ours beside P4air's rules and its published figures: the table of docs/use/watch.md."""
+"""Ours, P4air's rules and its published figures: the table of docs/use/watch.md."""
 
 from __future__ import annotations
 

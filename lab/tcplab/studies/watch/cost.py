@@ -50,7 +50,7 @@ def ends(rate_mbit: int, delay: bool, offloads: bool) -> Iterator[tuple[str, str
     """Sender, router and receiver; with netem, if the kernel has it, 40 ms away.  With
     offloads packets cross all of them as super-packets of up to 64 KB.
 
-    The router's queue is the bottleneck: a host holds back packets that wait in its own queue.
+    The router's queue is the bottleneck: a host holds back packets waiting in its own queue.
     """
     sender, router, far = names = [f"cost{os.getpid()}{end}" for end in "nrf"]
     try:
@@ -102,7 +102,7 @@ def link_tcx(program: int, device: str, where: int) -> bool:
 
 
 def program_costs(pid: int) -> dict[str, tuple[int, int]]:
-    """Runs and nanoseconds of each BPF program that a process has open, in the order of loading."""
+    """Runs and nanoseconds of a process's open BPF programs, in the order of loading."""
     found = {}
     for entry in Path(f"/proc/{pid}/fdinfo").iterdir():
         with contextlib.suppress(OSError):
@@ -158,8 +158,8 @@ CLOCK_TURNS = 5
 
 
 def clock(plan: Plan) -> dict[str, object]:
-    """The time of a call of an empty program, and the share of the kernel's statistics in it: by
-    the time in which the router sends packets without programs, and with the limit's, in turns."""
+    """The time of a call of an empty program, and the share of the kernel's statistics in it: from
+    the router's sending time without programs and with the limit's, in turns."""
     spent: dict[str, list[int]] = {"none": [], "0": [], "1": []}
     before = STATS.read_text()
 
@@ -195,7 +195,7 @@ def clock(plan: Plan) -> dict[str, object]:
 
 
 def send() -> int:
-    """Nanoseconds for CLOCK_PACKETS packets from the router, which nobody answers."""
+    """Nanoseconds for CLOCK_PACKETS unanswered packets from the router."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
         out.connect(("10.82.0.2", 9))
         began = time.monotonic_ns()
@@ -223,12 +223,12 @@ def _run(plan: Plan, sender: str, router: str, far: str) -> dict[str, object]:
         try:
             server.stdout.readline()
             watcher.stdout.readline()  # it is attached
-            naps = Naps()
-            threading.Thread(target=naps.follow, args=(watcher.stdout,), daemon=True).start()
+            tracking = LightTracking()
+            threading.Thread(target=tracking.follow, args=(watcher.stdout,), daemon=True).start()
             with subprocess.Popen([*at_sender, flowgen, *words.split()], stdout=pipe) as client:
                 time.sleep(plan.warm_s)
                 before = program_costs(watcher.pid), _queued(router)
-                naps.forget()
+                tracking.forget()
                 client.communicate()
                 costs, packets = program_costs(watcher.pid), _queued(router)
                 assert client.returncode == 0
@@ -239,17 +239,17 @@ def _run(plan: Plan, sender: str, router: str, far: str) -> dict[str, object]:
             server.kill()
     for name, (runs, ns) in before[0].items():
         costs[name] = costs[name][0] - runs, costs[name][1] - ns
-    return report(costs, packets - before[1]) | {"naps": naps.share()}
+    return report(costs, packets - before[1]) | {"light_tracking": tracking.share()}
 
 
-class Naps:
-    """The share of the time in which flows nap, by the watch's lines.
+class LightTracking:
+    """The share of time in light tracking, from the lines of the watch.
 
     Somebody has to read them, or the watch waits.
     """
 
     def __init__(self) -> None:
-        self.seen = self.napping = 0
+        self.seen = self.light = 0
 
     def follow(self, lines: Iterable[str]) -> None:
         """Reads until there are no more."""
@@ -257,26 +257,26 @@ class Naps:
             if line.startswith("{"):
                 found = json.loads(line)
                 self.seen += "light_tracking" in found
-                self.napping += bool(found.get("light_tracking"))
+                self.light += bool(found.get("light_tracking"))
 
     def forget(self) -> None:
         """All lines so far."""
-        self.seen = self.napping = 0
+        self.seen = self.light = 0
 
     def share(self) -> float | None:
-        """Of flows and seconds; None if no flow was seen."""
-        return round(self.napping / self.seen, 3) if self.seen else None
+        """The share of flows and seconds; None without flows."""
+        return round(self.light / self.seen, 3) if self.seen else None
 
 
 def _queued(netns: str) -> int:
-    """Packets that came to the queue of the link, by its own counters."""
+    """Packets arriving at the queue of the link, by its own counters."""
     words = ["tc", "-n", netns, "-s", "-j", "qdisc", "show", "dev", "c0", "root"]
     found = json.loads(subprocess.run(words, capture_output=True, check=True).stdout)[0]
     return int(found["packets"]) + int(found["drops"])
 
 
 def report(costs: dict[str, tuple[int, int]], packets: int) -> dict[str, object]:
-    """Per data packet: all that it and its acknowledgement cost."""
+    """Per data packet: the whole cost of it and its acknowledgement."""
     total = sum(ns for _, ns in costs.values())
     each = {
         word: {"runs": runs, "ns_per_run": round(ns / max(runs, 1))}
@@ -292,7 +292,7 @@ def report(costs: dict[str, tuple[int, int]], packets: int) -> dict[str, object]
 
 
 class _Libbpf:
-    """The few calls that the limit needs."""
+    """The few calls for the limit."""
 
     def __init__(self, path: str) -> None:
         self.lib = lib = ctypes.CDLL("libbpf.so.1", use_errno=True)

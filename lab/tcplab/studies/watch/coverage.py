@@ -1,4 +1,4 @@
-"""How much abstaining helps, and the verdicts on flows that show no congestion control."""
+"""How much abstaining helps, and the verdicts on flows without visible congestion control."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from tcplab.studies.watch.judge import CONTROLLED, Outcome, wilson
 from tcplab.studies.watch.traces import BULK
 
 STEPS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-"""Least shares of the votes with which a verdict counts."""
+"""Least shares of the votes for a verdict to count."""
 FEW = (("cubic", "bbr"), ("reno", "cubic", "bbr"), ("reno", "cubic", "vegas", "bbr"))
 """Sets of algorithms as other systems distinguish them."""
 
 
 def curve(outcomes: Sequence[Outcome]) -> str:
-    """Markdown: of verdicts with at least so many of the votes, the share of flows that they cover,
-    and how many of them are right."""
+    """Markdown: for verdicts with at least this share of the votes, the share of flows covered, and
+    the share right."""
     lines = [
         "| at least | flows with a group | right of them | flows with a name | right of them |",
         "|---|---|---|---|---|",
@@ -44,7 +44,7 @@ def _covered(
 
 
 def limited(outcomes: Sequence[Outcome]) -> str:
-    """Markdown: flows that do not always have data, by the kind of their source."""
+    """Markdown: application-limited flows, by the kind of their source."""
     lines = [
         "| source | flows | no group | ant or mouse | own group | another group | 95 % interval "
         "| falsely certain |",
@@ -69,8 +69,8 @@ def limited(outcomes: Sequence[Outcome]) -> str:
 
 
 def few(outcomes: Sequence[Outcome]) -> str:
-    """Markdown: the name that has most of the votes, if there were only these algorithms.  A flow
-    without votes counts as wrong."""
+    """Markdown: the name with most votes among only these algorithms.  A flow without votes counts
+    as wrong."""
     lines = ["| algorithms | flows | right | 95 % interval |", "|---|---|---|---|"]
     for names in (*FEW, ()):
         mine = [o for o in outcomes if o.algorithm in names or not names]

@@ -130,6 +130,6 @@ GROUP_OF = {
     "limited": "unknown",
 }
 """As the paper groups them; DCTCP and Prague by their behaviour if no queue marks: they halve at a
-loss.  A flow that its application limits shows no congestion control."""
+loss.  An application-limited flow shows no congestion control."""
 
 ALGORITHMS = tuple(name for name in GROUP_OF if name != "limited")

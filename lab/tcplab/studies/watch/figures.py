@@ -19,12 +19,12 @@ MODELS = _ROOT / "bpf/watch"
 ROUNDS = DATA / "watch-rounds.parquet.xz"
 SAMPLES = DATA / "watch-samples.parquet.xz"
 OF_PAGE = ("model.json.gz", "wide_model.json.gz")
-"""The models that the page is of."""
+"""The models behind the page."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """Recordings kept apart that are judged together."""
+    """A set of recordings kept apart, judged together."""
 
     title: str
     campaigns: str
@@ -65,12 +65,12 @@ SETS = (
     Kept("behind a policer", "`watch-policer-test`, virtual time, 7.2", ("policer",)),
 )
 NATIVE, LIMITED = "native", "limited"
-"""Sets by name; LIMITED: flows that do not always have data."""
+"""Sets by name; LIMITED: application-limited flows."""
 ALL_SETS = (*dict.fromkeys(name for one in SETS for name in one.sets), LIMITED)
 AFTER = 60
-"""Rounds that a watch that begins later has missed."""
+"""Rounds missed by a watch that begins later."""
 SIMULATED = ((9, (1000.0, 10_000.0)), (10, (1.0, 1000.0)))
-"""Seeds and rates of simulated paths that nothing learned from."""
+"""Seeds and rates of simulated paths, kept out of all training."""
 SIMULATED_PATHS = 40
 
 
@@ -82,11 +82,13 @@ class Judges:
         self.say = say
         self.whole = whole
 
-    def of(self, found: Sequence[Trace], naps: bool = False, wide: bool = True) -> list[Any]:
-        """The verdicts on flows that always have data."""
+    def of(
+        self, found: Sequence[Trace], light_tracking: bool = False, extrapolate: bool = True
+    ) -> list[Any]:
+        """The verdicts on bulk flows."""
         one, other = self.models
         bulk = [t for t in found if t.kind == traces.BULK]
-        return judge.by_finished(bulk, one, naps, other if wide else None)
+        return judge.by_finished(bulk, one, light_tracking, other if extrapolate else None)
 
     def read(self, sets: Sequence[str]) -> list[Trace]:
         self.say(f"judging {', '.join(sets)}")
@@ -101,7 +103,7 @@ def whole_name(name: str) -> str:
 
 
 def digest() -> str:
-    """Of the models and recordings behind the page."""
+    """A digest of the models and recordings behind the page."""
     parts = [train.text(train.read(MODELS / name)).encode() for name in OF_PAGE]
     return hashlib.sha256(b"".join([*parts, ROUNDS.read_bytes()])).hexdigest()[:16]
 
@@ -119,9 +121,9 @@ def page(say: Callable[[str], None] = lambda _: None, whole: Path | None = None)
     rows, sections = [judge.HEAD_OF_ROWS], []
     for one in SETS:
         found = judges.read(one.sets)
-        every, naps = judges.of(found), judges.of(found, naps=True)
+        every, light = judges.of(found), judges.of(found, light_tracking=True)
         rows.append(judge.row(one.title, _clear(every)))
-        rows.append(judge.row(f"**{one.title}, with naps**", _clear(naps)))
+        rows.append(judge.row(f"**{one.title}, with naps**", _clear(light)))
         if one.is_listed:
             sections.append(_section(one, every))
     parts += ["\n".join(rows) + "\n", _BELOW, *sections]
@@ -150,8 +152,10 @@ def _later(judges: Judges, found: Sequence[Trace]) -> str:
 
 
 def _limited(judges: Judges) -> str:
-    one, wide = judges.models
-    return coverage.limited(judge.by_finished(judges.read((LIMITED,)), one, wide=wide))
+    one, extrapolation = judges.models
+    return coverage.limited(
+        judge.by_finished(judges.read((LIMITED,)), one, extrapolation=extrapolation)
+    )
 
 
 def _simulated(judges: Judges) -> str:
@@ -159,11 +163,11 @@ def _simulated(judges: Judges) -> str:
     for seed, rates in SIMULATED:
         judges.say(f"simulating {SIMULATED_PATHS} paths of {rates[0]:g} to {rates[1]:g} Mbit/s")
         found = list(simulated.campaign(SIMULATED_PATHS, seed, rates))
-        for wide in (False, True):
+        for extrapolate in (False, True):
             what = f"{rates[0]:g} to {rates[1]:g} Mbit/s, " + (
-                "with the wide forest" if wide else "by the forest of recordings alone"
+                "with the wide forest" if extrapolate else "by the forest of recordings alone"
             )
-            rows.append(judge.row(what, _clear(judges.of(found, wide=wide))))
+            rows.append(judge.row(what, _clear(judges.of(found, extrapolate=extrapolate))))
     return "\n".join(rows) + "\n"
 
 

@@ -23,11 +23,11 @@ CONTROLLED = ("loss", "delay", "loss-delay", "model")
 RULE = 3
 """TP_REASON_RULE: a certain sign."""
 FOLDS = 12
-"""So many models judge all paths, each those that it has not seen."""
+"""Number of models for all paths; each judges its unseen paths."""
 LATER = 30
 """From this round on, a flow's group ought to be known."""
 SETTLED = 10
-"""A group counts as found with the first of so many rounds in a row that are right."""
+"""A group counts as found at the first of so many right rounds in a row."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class Outcome:
     delay: int | None
     """Rounds, or P4air's intervals, until the right group was found to stay."""
     steady: float
-    """Share of its rounds, or intervals, from the thirtieth on, that were in the right group."""
+    """Share of its rounds, or intervals, in the right group, from the thirtieth on."""
     is_twin: bool = False
     """Its law is another group's on this path (traces.Trace)."""
     kind: str = BULK
-    """Of its source (traces.py)."""
+    """The kind of its source (traces.py)."""
     sure: float = 0.0
     """The group's share of the votes at its end."""
     name_sure: float = 0.0
@@ -65,7 +65,7 @@ class Outcome:
 
     @property
     def is_wrong(self) -> bool:
-        """It is in the group of another algorithm, which is more than not to be known."""
+        """It is in another algorithm's group, not merely unknown."""
         return self.group in CONTROLLED and not self.is_right
 
 
@@ -109,11 +109,11 @@ def by_model(
     trace: Trace,
     model: Table,
     names: Sequence[str],
-    naps: bool = False,
-    wide: Table | None = None,
+    light_tracking: bool = False,
+    extrapolation: Table | None = None,
 ) -> Outcome:
     """Ours, as the kernel does it, round for round."""
-    verdicts = native.verdicts(trace.flow.rounds, model, naps, wide)
+    verdicts = native.verdicts(trace.flow.rounds, model, light_tracking, extrapolation)
     wanted = GROUPS.index(trace.group)
     last = verdicts[-1]
     name = names[last["name"]] if last["name"] < len(names) else None
@@ -138,7 +138,7 @@ def by_model(
 def cross_validated(
     traces: Sequence[Trace], say: Callable[[str], None] = lambda _: None
 ) -> list[Outcome]:
-    """Each path judged by a model that has not seen it: they are left out a few at a time."""
+    """Each path judged by a model without it: training leaves out a few paths at a time."""
     found = []
     paths = sorted({t.path for t in traces})
     for start in range(min(FOLDS, len(paths))):
@@ -154,13 +154,14 @@ def cross_validated(
 def by_finished(
     traces: Sequence[Trace],
     model: dict[str, Any],
-    naps: bool = False,
-    wide: dict[str, Any] | None = None,
+    light_tracking: bool = False,
+    extrapolation: dict[str, Any] | None = None,
 ) -> list[Outcome]:
-    """Flows on paths that the model's file was not made from; `wide`: for paths beyond those."""
+    """Flows on paths unknown to the model; `extrapolation` is for paths beyond its range."""
     names = [c["name"] for c in model["classes"]]
-    row, beyond = in_kernel(model), in_kernel(wide) if wide else None
-    return [by_model(t, row, names, naps, beyond) for t in traces]
+    row = in_kernel(model)
+    beyond = in_kernel(extrapolation) if extrapolation else None
+    return [by_model(t, row, names, light_tracking, beyond) for t in traces]
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
@@ -195,11 +196,11 @@ def _row(name: str, group: str, mine: Sequence[Outcome]) -> str:
 
 @dataclass(frozen=True)
 class Figures:
-    """What many verdicts come to."""
+    """Figures over many verdicts."""
 
     flows: int
     recall: float
-    """Over the groups, each of which counts the same."""
+    """Over the groups, with equal weights."""
     right: int
     unknown: float
     named: float
@@ -268,7 +269,8 @@ def row(title: str, outcomes: Sequence[Outcome]) -> str:
 
 
 def by_path(outcomes: Sequence[Outcome]) -> str:
-    """Markdown: a row per path; "own law": without flows that do another algorithm's law there."""
+    """Markdown: a row per path; "own law": without flows following another algorithm's law
+    there."""
     lines = [
         "| path | flows | right | own law | right | named | unknown | delay |",
         "|---|---|---|---|---|---|---|---|",

@@ -1,9 +1,9 @@
-"""Tables of recordings, so that a model can be trained and judged again without them.
+"""Tables of recordings, for training and judging a model without the recordings.
 
 Training reads a table with a row for each sample (train.table).  Judging reads a row for each
-round: its numbers have fewer bits than the kernel's, those that no tree asks for are zero, and
-there are no intervals for P4air's rules.  `shrink` makes the small tables of docs/measured/data
-from such whole ones; `read_rounds` reads both.
+round: its numbers have fewer bits than the kernel's, numbers unused by trees are zero, and there
+are no intervals for P4air's rules.  `shrink` makes the small tables of docs/measured/data from such
+whole ones; `read_rounds` reads both.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def write(table: pd.DataFrame, path: Path, words: Sequence[str]) -> None:
 
 
 def read(path: Path) -> pd.DataFrame:
-    """What `write` wrote."""
+    """The inverse of `write`."""
     raw = path.read_bytes()
     return pd.read_parquet(io.BytesIO(lzma.decompress(raw) if path.suffix == ".xz" else raw))
 
@@ -139,7 +139,7 @@ def read_rounds(path: Path, sets: Sequence[str] = ()) -> list[Trace]:
 def _whole(rows: pd.DataFrame) -> Table:
     rounds = np.zeros(len(rows), dtype=ROUNDS)
     for name, bits in BITS.items():
-        if name in rows:  # an older file lacks measures that came later
+        if name in rows:  # an older file lacks later measures
             rounds[name] = decoded(rows[name].to_numpy(np.int64), bits)
     rounds["number"] = np.arange(len(rows))
     return rounds

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * limit.bpf.c - the least that programs at the hooks of `tcpilot watch` can cost, step by step,
- * as the measure of the watch's own cost.  cost.py attaches them.
+ * limit.bpf.c - the least cost of programs at the hooks of `tcpilot watch`, step by step, as the
+ * measure of the watch's own cost.  cost.py attaches them.
  *
  * Compiled once for each step and each kind of hook (-D STEP=..., -D TCX):
  *
  *  - with tracepoints: before the queue, behind it, and where packets come in, of all devices;
  *  - TCX: at the device's egress and ingress instead of the first and the last.
  *
- * It needs no header of libbpf, which the host need not have.
+ * It needs no header of libbpf, since the host need not have libbpf.
  */
 #include <linux/types.h>
 #include <linux/bpf.h>
@@ -65,7 +65,7 @@ struct {
 	__u32 seen; /* written, so that the compiler leaves nothing out */
 } place;
 
-/* Of the size of the watch's key. */
+/* As large as the watch's key. */
 struct key {
 	__u32 address[8];
 	__u32 ports;

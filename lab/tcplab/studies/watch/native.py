@@ -1,4 +1,4 @@
-"""The classifier of bpf/core/watch on this host: exactly the arithmetic that runs in the kernel."""
+"""The classifier of bpf/core/watch on this host: exactly the kernel's arithmetic."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def compiled(source: Path) -> ctypes.CDLL:
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """Compiled anew for each process."""
+    """Compiled for each process."""
     return compiled(_HERE / "replay.c")
 
 
@@ -81,14 +81,17 @@ def features(rounds: Table) -> npt.NDArray[np.int32]:
     return found[:, : len(FEATURES)].copy()
 
 
-def verdicts(rounds: Table, model: Table, naps: bool = False, wide: Table | None = None) -> Table:
-    """A row of VERDICTS after each round; `model` has one row of MODEL, and so has that for paths
-    beyond; settled flows may nap."""
-    beyond = no_model() if wide is None else wide
+def verdicts(
+    rounds: Table, model: Table, light_tracking: bool = False, extrapolation: Table | None = None
+) -> Table:
+    """A row of VERDICTS after each round.  `model` and `extrapolation` have one row of MODEL each.
+    With `light_tracking`, settled flows are measured at a reduced rate."""
+    beyond = no_model() if extrapolation is None else extrapolation
     rounds = np.ascontiguousarray(rounds)
     found = np.zeros(len(rounds), dtype=VERDICTS)
     library().replay_verdicts(
-        _pointer(rounds), len(rounds), _pointer(model), _pointer(beyond), int(naps), _pointer(found)
+        *(_pointer(rounds), len(rounds), _pointer(model), _pointer(beyond)),
+        *(int(light_tracking), _pointer(found)),
     )
     return found
 
@@ -100,10 +103,10 @@ def no_model() -> Table:
 
 def votes(rows: npt.NDArray[np.int32], model: Table) -> npt.NDArray[np.uint32]:
     """The trees' votes on rows of features: a share of 255 for each class."""
-    wide = np.zeros((len(rows), FEATURES_MAX), dtype=np.int32)
-    wide[:, : rows.shape[1]] = rows
-    found = np.zeros((len(wide), CLASSES_MAX), dtype=np.uint32)
-    library().replay_votes(_pointer(wide), len(wide), _pointer(model), _pointer(found))
+    padded = np.zeros((len(rows), FEATURES_MAX), dtype=np.int32)
+    padded[:, : rows.shape[1]] = rows
+    found = np.zeros((len(padded), CLASSES_MAX), dtype=np.uint32)
+    library().replay_votes(_pointer(padded), len(padded), _pointer(model), _pointer(found))
     return found
 
 
@@ -116,5 +119,5 @@ def p4air(intervals: Table) -> npt.NDArray[np.uint8]:
 
 
 def sizes() -> list[int]:
-    """Of the structures, as the compiler lays them out."""
+    """Sizes of the structures, as compiled."""
     return [int(library().replay_size(what)) for what in range(5)]

@@ -1,8 +1,9 @@
 """Rounds of a flow as small numbers, for docs/measured/data/watch-rounds.parquet.
 
-`pack` stores what a rule or a tree reads of a round.  Each number is relative to another number of
-the round, or to its own value a round before.  Many differences are 0, and the file's compression
-stores a round in four bytes.  `shrink` calls `pack`, and `kept.read_rounds` calls `unpack`.
+`pack` stores the numbers of a round for rules and trees.  Each number is relative to another number
+of the round, or to its own value a round before.  Many differences are 0, and the file's
+compression stores a round in four bytes.  `shrink` calls `pack`, and `kept.read_rounds` calls
+`unpack`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ BITS = {
     **dict.fromkeys(("in_packets", "acks", "acked_bytes", "burst_packets", "link_rate"), 6),
     **dict.fromkeys(("sojourn_max_us", "receiver_window_bytes", "gap_max_us", "link_used"), 6),
 }
-"""The measures of a round (bpf/core/watch) that judging reads, with the significant bits kept."""
+"""The measures of a round (bpf/core/watch) for judging, with the significant bits kept."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,9 @@ class Grain:
     duration: int
     sent: int
     queue: int
-    """Of the share of the link's longest queue."""
+    """Bits of the share of the link's longest queue."""
     share: int
-    """Of the ratios of gap to round trip, and of sent to acknowledged bytes."""
+    """Bits of the ratios of gap to round trip, and of sent to acknowledged bytes."""
     burst: int
 
 
@@ -53,20 +54,20 @@ GRAINS = (
     Grain(10, 8, 8, 10, 6, 6),
     Grain(12, 10, 10, 12, 8, 8),
 )
-"""From coarse to fine: a flow has the first one that leaves its verdicts as they were (shrink)."""
+"""From coarse to fine: a flow has the first one with unchanged verdicts (shrink)."""
 EXACT = len(GRAINS)
 """The grain of a flow whose numbers are those of the whole table."""
 RARE = (
     *("segment_bytes", "flags", "marked_acks", "again_packets", "dropped_packets"),
     *("min_rtt_us", "link_queue_us", "link_rate", "link_used"),
 )
-"""Measures that rarely change, or are mostly 0: each grain has them as the whole table does."""
+"""Rarely changing or mostly zero measures: each grain has them as the whole table does."""
 _OFTEN = {
     **{"queue": "sojourn_mean_us", "rtt": "rtt_us", "duration": "duration_us"},
     **{"window": "flight_max_bytes", "sent": "in_bytes", "burst": "burst_packets"},
     **{"gap": "gap_max_us", "acked": "acked_bytes", "acks": "acks", "packets": "in_packets"},
 }
-"""The other columns, with the measures that they have at the grain EXACT."""
+"""The other columns, with their measures at the grain EXACT."""
 COLUMNS = (*RARE, *_OFTEN)
 _UNIT = 64
 """A gap as long as the round trip."""

@@ -1,5 +1,5 @@
 """How well flows of QUIC are recognised, apart from TCP's: with and without the spin bit, alone and
-beside others."""
+among others."""
 
 from __future__ import annotations
 

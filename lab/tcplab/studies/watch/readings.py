@@ -1,8 +1,8 @@
 """The open readings of P4air's rules, all of them replayed on the same recordings.
 
-This file lists the points that the slides leave open (`OPEN`).  A reading is one choice for each.
-All are replayed at once: every state is an array with an element per reading.  None of them is
-P4air, whose code is not published; the one whose recall is nearest to the published figures is "the
+This file lists the points left open by the slides (`OPEN`).  A reading is one choice for each.  All
+are replayed at once: every state is an array with an element per reading.  None of them is P4air,
+whose code is not published; the one whose recall is nearest to the published figures is "the
 nearest reading", and no more.
 """
 
@@ -158,7 +158,7 @@ def _share(trace: Trace) -> float:
 
 
 def recall(traces: Sequence[Trace]) -> Recall:
-    """All readings on these flows, which ought to be those of the operating point."""
+    """All readings on these flows, meant to be from the operating point."""
     every = readings()
     names = [name for name in PUBLISHED if any(t.algorithm == name for t in traces)]
     columns, flows = [], []
@@ -172,7 +172,7 @@ def recall(traces: Sequence[Trace]) -> Recall:
 
 
 def text(found: Recall) -> str:
-    """Markdown: today's reading, the nearest, and the best that any reading has per algorithm."""
+    """Markdown: today's reading, the nearest, and the best of all readings per algorithm."""
     distance = found.distance()
     nearest = int(np.argmin(distance))
     lines = [

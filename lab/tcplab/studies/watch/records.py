@@ -97,7 +97,7 @@ class Known:
     algorithm: str
     """As the kernel calls it."""
     name: str
-    """Of the scenario's flow."""
+    """The name of the scenario's flow."""
     flow: Flow
 
     @property
@@ -110,8 +110,8 @@ def _is_quic(flow: Flow) -> bool:
 
 
 def with_algorithms(folder: Path) -> Iterator[Known]:
-    """The flows of a cell's directory, with the congestion control that each had: joined by the
-    sender's port."""
+    """The flows of a cell's directory, with their congestion controls: joined by the sender's
+    port."""
     table = pd.read_parquet(folder / "flows.parquet", columns=["local_port", "cc_used", "group"])
     rows = zip(table["cc_used"], table["group"], strict=True)
     used = dict(zip(table["local_port"], rows, strict=True))

@@ -1,8 +1,8 @@
 """The small tables of docs/measured/data, from whole ones: `python -m tcplab.studies.watch shrink`.
 
-Rounds: a flow has the coarsest grain (packed.py) by which the shipped models judge it as they judge
-the whole flow.  Its last rounds are left out if its verdict does not change in them.  So the
-published figures stay the same.  Other models are judged with a little more noise.
+Rounds: a flow has the coarsest grain (packed.py) with the same verdict of the shipped models as the
+whole flow.  Its last rounds are left out if its verdict does not change in them.  So the published
+figures stay the same.  Other models are judged with a little more noise.
 
 Samples: a few rows of each flow.  A model of them has lower recall than the shipped one.
 """
@@ -25,9 +25,9 @@ from tcplab.studies.watch.traces import Trace
 ROWS = 3
 """Samples of a flow."""
 AFTER_CHANGE = 30
-"""Rounds that are kept after the last change of a verdict."""
+"""Rounds kept after the last change of a verdict."""
 LEAST = 100
-"""Rounds that are kept of any flow that has them."""
+"""Least rounds kept of a flow, if it has so many."""
 
 
 @dataclass(frozen=True)
@@ -35,27 +35,29 @@ class Models:
     """The shipped models as the kernel reads them."""
 
     one: Table
-    wide: Table
+    extrapolation: Table
     names: list[str]
 
     def verdicts(self, trace: Trace, is_native: bool) -> list[Any]:
-        """All that the published figures have of a flow: of a watch that measures every round, of
-        one with naps, and for the native set of one that begins later."""
+        """A flow's part in the published figures: by a watch measuring every round, by one in light
+        tracking, and for the native set by one beginning later."""
         every = self._outcome(trace)
-        found: list[Any] = [_verdict(every), _verdict(self._outcome(trace, naps=True))]
+        found: list[Any] = [_verdict(every), _verdict(self._outcome(trace, light_tracking=True))]
         if is_native:
             later = traces.joined([trace], figures.AFTER)
             found += [_shares(every), *(_verdict(self._outcome(one)) for one in later)]
         return found
 
-    def _outcome(self, trace: Trace, naps: bool = False) -> judge.Outcome:
-        return judge.by_model(trace, self.one, self.names, naps, self.wide)
+    def _outcome(self, trace: Trace, light_tracking: bool = False) -> judge.Outcome:
+        return judge.by_model(trace, self.one, self.names, light_tracking, self.extrapolation)
 
     def last_change(self, trace: Trace) -> int:
-        """The round in which group or name change for the last time."""
+        """The round of the last change of group or name."""
         found = [0]
-        for naps in (False, True):
-            verdicts = native.verdicts(trace.flow.rounds, self.one, naps, self.wide)
+        for light_tracking in (False, True):
+            verdicts = native.verdicts(
+                trace.flow.rounds, self.one, light_tracking, self.extrapolation
+            )
             said = verdicts["group"].astype(int) * 256 + verdicts["name"]
             found += [int(at) + 1 for at in np.flatnonzero(np.diff(said))[-1:]]
         return max(found)
@@ -63,9 +65,9 @@ class Models:
 
 def shipped() -> Models:
     """Those in bpf/watch."""
-    one, wide = (train.read(figures.MODELS / name) for name in figures.OF_PAGE)
+    one, extrapolation = (train.read(figures.MODELS / name) for name in figures.OF_PAGE)
     names = [entry["name"] for entry in one["classes"]]
-    return Models(train.in_kernel(one), train.in_kernel(wide), names)
+    return Models(train.in_kernel(one), train.in_kernel(extrapolation), names)
 
 
 def rounds(folder: Path, target: Path) -> None:
@@ -76,7 +78,7 @@ def rounds(folder: Path, target: Path) -> None:
         campaigns = pd.read_parquet(file, columns=["flow", "campaign"]).groupby("flow").first()
         pairs = zip(kept.read_rounds(file), campaigns["campaign"], strict=True)
         packed_ones = [_small(trace, name, str(campaign), models) for trace, campaign in pairs]
-        found += sorted(packed_ones, key=lambda one: one.grain)  # like beside like is smaller
+        found += sorted(packed_ones, key=lambda one: one.grain)  # similar ones compress better
     kept.write_packed(found, target)
 
 
@@ -105,7 +107,7 @@ def _verdict(outcome: judge.Outcome) -> tuple[object, ...]:
 
 
 def _shares(outcome: judge.Outcome) -> list[bool]:
-    """Which least shares of the votes the verdict has."""
+    """Whether the verdict reaches each least share of the votes."""
     pairs = product(coverage.STEPS, (outcome.sure, outcome.name_sure))
     return [share >= least for least, share in pairs]
 

@@ -1,7 +1,7 @@
-"""Flows that are simulated by their laws (simulate/): rounds at rates that no host here sends.
+"""Flows simulated by their laws (simulate/): rounds at rates beyond any host here.
 
 The laws are the arithmetic of bpf/cc, the rounds are measured as bpf/watch does.  The queue is a
-FIFO that drops at its tail, and flows always have data.  The same seed gives the same rounds.
+drop-tail FIFO, and all flows are bulk flows.  The same seed gives the same rounds.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ PAYLOAD = 1448
 WINDOW_MOST = 1 << 30
 """Bytes of the largest window (RFC 7323, section 2.3)."""
 ROUNDS_MOST = 20_000
-"""Of a flow: those after them are not kept."""
+"""Most rounds kept of a flow: its first ones."""
 START_S = 0.7
 """Between the starts of two flows, in the mean."""
 LINE_TIMES = 10
 """A sender's own link is so many times as fast as the bottleneck."""
 LINE_LEAST = 1.25e8
-"""Bytes per second that it has at least."""
+"""Least rate of the line, in bytes per second."""
 _SOURCES = Path(__file__).with_name("simulate")
 
 
@@ -75,7 +75,7 @@ class Bottleneck:
 
     @property
     def bdp_packets(self) -> float:
-        """Packets that the path holds without a queue."""
+        """Packets in flight on the path without a queue."""
         return self.rate_mbit * 1e6 / 8 * self.rtt_ms / 1e3 / FRAME
 
     @property
@@ -107,7 +107,7 @@ class Simulated:
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """Compiled anew for each process."""
+    """Compiled for each process."""
     found = native.compiled(_SOURCES / "simulate.c")
     found.simulate_law.restype = ctypes.c_char_p
     return found
@@ -153,7 +153,7 @@ def run(path: Bottleneck, algorithms: Sequence[str], seed: int = 1) -> list[Simu
 
 
 def traces(path: Bottleneck, algorithms: Sequence[str], seed: int = 1) -> list[Trace]:
-    """The flows as recordings, without those that have few rounds."""
+    """The flows as recordings, without those of few rounds."""
     found = []
     opened, intervals = np.zeros(1, dtype=records.FLOWS)[0], np.zeros(0, dtype=INTERVALS)
     for name, one in zip(algorithms, run(path, algorithms, seed), strict=True):
@@ -172,7 +172,7 @@ def traces(path: Bottleneck, algorithms: Sequence[str], seed: int = 1) -> list[T
     return found
 
 
-# The values that bottlenecks() draws from.
+# The values for bottlenecks() to draw from.
 RATES_MBIT = (1.0, 10_000.0)
 RTTS_MS = (0.3, 300.0)
 QUEUES_BDP = (0.2, 8.0)

@@ -39,7 +39,7 @@ COUNT_ACKS = ("highspeed", "hybla")
 acknowledges two, by half of the law, and are not Reno (measured: HighSpeed below 38 packets grows
 by 0.49 packets a round, Reno by 0.96).  tcpilot's own keep to the law."""
 
-# Qdiscs that keep their queue short.
+# Qdiscs with a short queue.
 AQM = ("codel", "fq_codel", "pie", "fq_pie", "cake", "dualpi2", "red", "red_sfq")
 
 BULK, PACED, CHUNKS, PAUSES, SPARSE = "bulk", "paced", "chunks", "pauses", "sparse"
@@ -79,14 +79,14 @@ class Trace:
 
     @property
     def label(self) -> str:
-        """The class that a model ought to learn: of a flow that its application limits nothing can
-        be said about its algorithm."""
+        """The class for a model to learn: an application-limited flow says nothing about its
+        algorithm."""
         return LIMITED if self.kind in (PACED, CHUNKS) else self.algorithm
 
     @property
     def is_twin(self) -> bool:
-        """On this path its law is another algorithm's, of another group; that of Vegas and Illinois
-        in three of four rounds."""
+        """On this path its law is another algorithm's, of another group; for Vegas and Illinois in
+        three of four rounds."""
         if self.algorithm == "vegas":
             return bool(np.quantile(_own_packets(self.flow.rounds), 0.75) < VEGAS_PACKETS)
         if self.algorithm == "illinois":
@@ -158,8 +158,7 @@ def _beyond_fifo(link: dict[str, Any], flows: list[dict[str, Any]]) -> list[str]
 
 
 def load(folders: Iterable[Path], of_quic: bool = False) -> list[Trace]:
-    """The recorded flows of TCP, or of QUIC, in campaigns' directories, of cells that are fit for
-    it."""
+    """The recorded flows of TCP, or of QUIC, in the fit cells of campaigns' directories."""
     found = []
     for folder in folders:
         for path in sorted(folder.glob("cells/*/cell.json")):
@@ -170,10 +169,10 @@ def load(folders: Iterable[Path], of_quic: bool = False) -> list[Trace]:
 
 
 def is_fit(cell: dict[str, Any]) -> bool:
-    """Cells that were not rejected, and those that were for the calibration before the traffic, for
-    late samples of the senders, or for a relay that was a little late: a busy host disturbs these.
-    The watch recorded the packets as they were.  If a sender had a window that no law gives
-    (tcplab.results.windows), they were those of no algorithm."""
+    """Good cells, and cells rejected for the calibration before the traffic, for late samples of
+    the senders, or for a slightly late relay: a busy host disturbs these.  The watch recorded the
+    packets as they were.  After a window beyond any law (tcplab.results.windows), they followed no
+    algorithm."""
     if cell["status"] == "ok":
         return True
     found = cell.get("calibration") or {}
@@ -187,8 +186,8 @@ def is_fit(cell: dict[str, Any]) -> bool:
 
 
 def joined(found: Iterable[Trace], after: int) -> list[Trace]:
-    """The same flows, as if the watch had begun so many rounds after them: those that are long
-    enough for it.  It knows the link, and of the path no round trip from before."""
+    """The same flows, as if the watch had begun so many rounds later, without too short ones.
+    The watch then knows the link, but no earlier round trip of the path."""
     return [_joined(t, after) for t in found if len(t.flow.rounds) >= after + LEAST_ROUNDS]
 
 
@@ -209,7 +208,7 @@ def _queue_share(cell: dict[str, object]) -> float:
 
 
 def _name(used: str, asked: str) -> str:
-    """Without ECN an algorithm that needs it is Reno, and says so.  Its SYN still asked for ECN,
+    """Without ECN a dependent algorithm is Reno, and reports this.  Its SYN still asked for ECN,
     and by that alone it differs from Reno: all such flows are called DCTCP, whichever asked."""
     if used in ("reno", "dctcp-reno") and asked in NEED_ECN:
         return "dctcp"

@@ -1,4 +1,4 @@
-"""A forest of small trees over the features, as integers that the kernel walks."""
+"""A forest of small trees over the features, as integers for the kernel."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ COLUMNS = 2
 TREES = 32
 LEAVES = 1024
 SEED = 5
-"""Of the model of recordings: the best of 1 to 5 on the paths of watch-queues-wide-test."""
+"""Seed of the model of recordings: the best of 1 to 5 on the paths of watch-queues-wide-test."""
 TRIED = 32
-"""Features that a split is chosen among."""
+"""Candidate features of a split."""
 DEPTH = 16
 """The kernel walks no further down (TP_TREE_DEPTH)."""
 EVERY = 3
@@ -36,13 +36,13 @@ EVERY = 3
 ROWS = 80
 """At most so many rows of a flow: a flow with short round trips has thousands of rounds."""
 EARLY = 40
-"""Of these, rows that are taken one after the other from its start."""
+"""So many of these rows are consecutive, from the flow's start."""
 ALIKE = 4
 """At most so many flows of an algorithm in a cell teach: they are nearly alike."""
 GROUPS_ALIKE = 0.4
 """1: each group weighs the same; 0: each algorithm does."""
 SLACK = 0.25
-"""A path is like those that were learned from if it is so little beyond them."""
+"""A path within this share beyond the training range still counts as inside."""
 SKIP = 4
 """Rounds after slow start before the first sample, as the kernel waits (TP_FEW_ROUNDS)."""
 OF_SCALE = (
@@ -50,18 +50,17 @@ OF_SCALE = (
     *("since_loss", "losses", "start_rounds", "path_queue", "window_of_bdp", "packets_per_ack"),
     *("sojourn_span", "backlog", "start_gain", "start_exit_queue", "start_lossy"),
 )
-"""Features that say how large or how old a flow is, how its path is, or how it began.  They
-would let the trees recognise a path that they learned from: without them more flows on other paths
-are right."""
+"""Features of a flow's size, age, path or start.  They would let the trees memorise the training
+paths: without them more flows on other paths are right."""
 ASKED = tuple(i for i, name in enumerate(FEATURES) if name not in OF_SCALE)
-"""The features that the trees may ask, by their places."""
+"""The features open to the trees, by their places."""
 LEVELS = 64
-"""Values of a feature that the trees learn from: the kept rows are small, the trees no worse."""
+"""Most values of a feature in training: the kept rows are small, the trees no worse."""
 MEASURES = ("path_rtt_us", "path_rate", "path_queue_of_rtt")
 ABOUT = ("campaign", "path", "label", "flow", *MEASURES)
 """Columns of a table besides the features."""
 OF_TCP = ("resent_share", "lost_elsewhere", "ect_syn", "marked", "sent_of_acked")
-"""Features that need a header of TCP: QUIC's trees do not ask for them."""
+"""Features from TCP's header: QUIC's trees do not ask for them."""
 _START_ROUNDS = FEATURES.index("start_rounds")
 
 
@@ -77,9 +76,9 @@ def samples(trace: Trace) -> npt.NDArray[np.int32]:
 
 
 def table(traces: Sequence[Trace], campaigns: Sequence[str] = ()) -> pd.DataFrame:
-    """A row for each sample: ABOUT, and the features that the trees may ask, of LEVELS values each.
-    Flows whose law makes them another algorithm are left out: they would teach that the
-    two cannot be told apart.  So are sparse flows, which the rules sort out."""
+    """A row for each sample: ABOUT, and the features open to the trees, of LEVELS values each.
+    Flows following another algorithm's law are left out: they would make the two algorithms
+    indistinguishable.  So are sparse flows: the rules recognise these."""
     parts = []
     taken: Counter[tuple[str, str, str]] = Counter()
     for place, trace in enumerate(traces):
@@ -113,7 +112,7 @@ def together(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _coarse(values: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """Each value as the largest level that is not above it: more of them do not help the trees."""
+    """Each value as the largest level not above it: more levels do not help the trees."""
     steps = np.quantile(values, np.linspace(0, 1, LEVELS + 1), method="lower")
     levels = np.unique(steps.astype(np.int32))
     found: npt.NDArray[np.int32] = levels[np.searchsorted(levels, values, side="right") - 1]
@@ -136,16 +135,16 @@ def path_of(rows: pd.DataFrame) -> list[list[int]]:
 
 @dataclass(frozen=True)
 class Forest:
-    """Trees over ranks: a feature's values by their order among those seen, so that a threshold is
-    one of them, and not a fraction between two."""
+    """Trees over ranks: a feature's values by their order among the seen ones.  A threshold is then
+    one of these values, and not a fraction between two."""
 
     trees: RandomForestClassifier
     columns: list[int]
-    """The features that it asks, by their places among all."""
+    """Its features, by their places among all."""
     levels: list[npt.NDArray[np.int32]]
     """Each of these features' values, ascending."""
     range: list[list[int]]
-    """Of the paths (path_of)."""
+    """The range of the paths (path_of)."""
 
     def ranks(self, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
         pairs = zip(self.columns, self.levels, strict=True)
@@ -154,7 +153,7 @@ class Forest:
 
 
 def asked(of_quic: bool) -> list[int]:
-    """The features that the trees of QUIC, or of TCP, may ask."""
+    """The features open to the trees of QUIC, or of TCP."""
     unasked = OF_TCP if of_quic else ()
     return [i for i in ASKED if FEATURES[i] not in unasked]
 
@@ -191,9 +190,9 @@ def _share_of(label: str, labels: Iterable[str]) -> float:
     return float(group**GROUPS_ALIKE)
 
 
-def wide(rows: pd.DataFrame, simulated: Sequence[Trace]) -> Forest:
-    """The trees for paths beyond those of recordings: from these rows, and from simulated flows.
-    Its range is that of the recordings, since beyond it these trees are asked."""
+def extrapolation(rows: pd.DataFrame, simulated: Sequence[Trace]) -> Forest:
+    """The trees for paths beyond the recorded ones: from these rows, and from simulated flows.  The
+    range is the one of the recordings, since these trees are asked beyond it."""
     forest = fit(together([rows, table(simulated)]))
     return replace(forest, range=path_of(rows))
 
@@ -223,8 +222,8 @@ def _add_tree(
     nodes: list[list[int]],
     leaves: list[list[int]],
 ) -> None:
-    """Breadth first, so that the two children of a node lie side by side, behind it.  A rank above
-    a threshold is a value above the one at the threshold's place."""
+    """Breadth first: the two children of a node lie side by side, behind it.  A rank above a
+    threshold is a value above the one at the threshold's place."""
     waiting = [(0, len(nodes))]
     nodes.append([])
     while waiting:
@@ -269,14 +268,15 @@ def write(model: dict[str, Any], path: Path) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """What `write` wrote."""
+    """The inverse of `write`."""
     raw = path.read_bytes()
     model = json.loads(gzip.decompress(raw) if path.suffix == ".gz" else raw)
     return _rows(model) if "columns" in model else dict(model)
 
 
 def _columns(model: dict[str, Any]) -> dict[str, Any]:
-    """The same model without the indices of children, which the order of the nodes gives."""
+    """The same model without the indices of children, since they follow from the order of the
+    nodes."""
     nodes = model["nodes"]
     columns = {
         "asked": [feature for feature, _, _ in nodes],
@@ -301,7 +301,7 @@ def _rows(model: dict[str, Any]) -> dict[str, Any]:
 
 
 def text(model: dict[str, Any]) -> str:
-    """Rows on lines of their own, so that a difference can be read."""
+    """Rows on lines of their own, for readable differences."""
     parts = [
         f' "{key}": {json.dumps(value)}'
         if key not in ("nodes", "leaves")

@@ -1,7 +1,7 @@
 """The whole recordings, from this repository's history: `python -m tcplab.studies.watch whole`.
 
-The tree has small tables of them (shrink.py).  `remake` shows that the whole ones make the shipped
-model of recordings byte for byte, and the small tables.
+The tree has small tables of them (shrink.py).  `remake` makes the shipped model of recordings from
+the whole ones, byte for byte, and the small tables.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import pandas as pd
 from tcplab.studies.watch import figures, kept, shrink, train
 
 LIST = figures.DATA / "watch-whole.json"
-"""Each file's blob in git, its SHA-256, and the campaigns that it is of."""
+"""Each file's blob in git, its SHA-256, and its campaigns."""
 FOLDER = Path(__file__).parents[4] / ".cache" / "watch"
 
 
 class MissingError(Exception):
-    """A file is not in this clone's history, or is not what it was."""
+    """A file is not in this clone's history, or has changed."""
 
 
 def restore(folder: Path = FOLDER) -> list[Path]:
-    """The files, of which those that are there are not written again; raises MissingError."""
+    """The files; existing ones are not written again.  Raises MissingError."""
     folder.mkdir(parents=True, exist_ok=True)
     return [_restored(folder / name, entry) for name, entry in sorted(_listed().items())]
 
@@ -55,8 +55,8 @@ def _digest(content: bytes) -> str:
 
 
 def remake(say: Callable[[str], None], folder: Path = FOLDER) -> list[str]:
-    """Trains the model and makes the small tables from the whole ones; returns which differ from
-    those in the tree."""
+    """Trains the model and makes the small tables from the whole ones; returns those that differ
+    from the tree."""
     files = restore(folder)
     samples = [path for path in files if "samples" in path.name]
     wrong = []

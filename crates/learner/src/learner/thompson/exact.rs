@@ -239,6 +239,14 @@ impl<const C: usize> Exact<C> {
         }
     }
 
+    pub(super) fn forget_old(&mut self, now_s: f64) {
+        let nodes_max = self.settings.memory.paths_max / 2 + 4;
+        match self.tree.forget_old(nodes_max, now_s) {
+            Ok(keys) => self.note_forgotten(keys),
+            Err(_) => self.rebuild(),
+        }
+    }
+
     fn book(&mut self, id: PathId, now: Option<&(Now<C>, Information<C>)>) {
         let Some((now, prior)) = now else { return };
         let Ok(belief) = now.belief(prior) else {

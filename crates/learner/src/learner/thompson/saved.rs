@@ -13,6 +13,11 @@ use crate::settings::Settings;
 use crate::tree::saved::{Taken, is_outdated, key_bytes, key_of_bytes};
 use crate::tree::{GLOBAL, Tree};
 
+/// No sum of a head is larger.
+const SUM_MAX: f64 = 1e15;
+/// Variances and standard deviations of rewards, in nats squared and nats.
+const POSSIBLE_WIDTH: std::ops::RangeInclusive<f64> = 1e-9..=1e6;
+
 /// First byte of a head's key; below are levels.
 const HEAD: u8 = 0xff;
 
@@ -62,6 +67,11 @@ impl Thompson {
             now_s,
         );
         Ok((learner, restored))
+    }
+
+    /// Forgets the paths whose samples have faded.
+    pub fn forget_old(&mut self, now_s: f64) {
+        exact!(&mut self.0, it => it.forget_old(now_s));
     }
 
     /// Starts from the saved rows, in any order; `now_s` must be of the clock of the saved times. Rows
@@ -115,6 +125,14 @@ impl<const C: usize> Exact<C> {
         row.f64s(&mut spread)?;
         let regression = Regression::read(&mut row, now_s)?;
         row.done()?;
+        let is_possible = (0.0..=SUM_MAX).contains(&noise[0])
+            && (0.0..=SUM_MAX).contains(&noise[1])
+            && widths
+                .iter()
+                .chain(&spread)
+                .all(|x| POSSIBLE_WIDTH.contains(x))
+            && regression.is_possible();
+        is_possible.then_some(())?;
         (self.seen, self.widths_at) = (seen, widths_at);
         self.widths_at_s = match widths_at_s > f64::MIN {
             true => widths_at_s.min(now_s),
@@ -142,12 +160,11 @@ impl<const C: usize> Exact<C> {
             match self.take_up(key, row, now_s, &mut outdated) {
                 Taken::Outdated => restored.outdated += 1,
                 Taken::Up => restored.taken_up += 1,
-                Taken::TooOld => restored.too_old += 1,
                 Taken::Damaged => restored.damaged += 1,
             }
         });
         if !restored.head || !self.complete(now_s) {
-            restored.taken_up = 0;
+            restored.damaged += std::mem::take(&mut restored.taken_up);
             *self = Self::new(self.settings.clone());
         }
         self.note_forgotten(outdated);

@@ -12,9 +12,8 @@ const SAME_SHARE: f64 = 1.0 / 256.0;
 
 /// A policy's algorithms. The learner compares all of them with the first, the default. The default is the
 /// host's own, if it may be replaced and the policy has it; connections with another default are left alone.
-/// Otherwise it is the first replaceable default that the policy has, which is that of another namespace.
-/// Otherwise it is the policy's first algorithm: the learner needs something to compare with, and a user who
-/// leaves all defaults out does not want them.
+/// Otherwise it is the policy's first replaceable default, another namespace's. Otherwise it is the policy's
+/// first algorithm: the learner needs a baseline, and a user who leaves all defaults out does not want them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arms {
     /// The BPF programs' numbers, in the learner's order.
@@ -26,7 +25,7 @@ pub struct Arms {
 
 impl Arms {
     /// The algorithms of a policy; `None` if it has none. `names` are in the order of the programs' numbers.
-    /// `defaults` are the defaults that may be replaced, the most wanted first.
+    /// `defaults` are the replaceable defaults, the preferred one first.
     pub fn of_policy(
         abi: &tp_config,
         policy: u8,

@@ -1,4 +1,4 @@
-//! The table of choice distributions by which the BPF programs choose, and the keys of the learner's nodes in it.
+//! The table of the BPF programs' choice distributions, and its keys for the learner's nodes.
 
 use tcpilot_abi::tp_node_key;
 use tcpilot_core::{Prefix, choice_dist::DistPlace};
@@ -54,7 +54,7 @@ pub fn node_key(node: &NodeKey, policy: u8) -> tp_node_key {
     }
 }
 
-/// The place of a path, by which the starts of its open connections are found.
+/// The place of a path, for finding the starts of its open connections.
 pub fn place_of(path: &NodeKey, policy: u8) -> DistPlace {
     DistPlace {
         remote: words(&path.key),

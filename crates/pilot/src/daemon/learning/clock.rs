@@ -1,31 +1,75 @@
-//! The learner's clock, in seconds since 1970. It takes the wall clock's time when the daemon starts, and
-//! follows the kernel's monotonic clock from then on. So saved knowledge has the right age after a restart,
-//! and nothing grows younger if somebody sets the wall clock.
+//! The clock of all knowledge, in seconds since 1970. It follows the kernel's monotonic clock while the daemon
+//! runs, and goes on from the last save when the daemon starts. So it never goes back, and nobody can make
+//! knowledge old by setting the wall clock. The time that the host was off is added in two parts: at most
+//! [`AWAY_MAX_S`] at the start, and the rest when the wall clock has been right for an hour
+//! ([`tcpilot_kernel::wall_clock`]).
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use tcpilot_kernel::clock::monotonic_ns;
 
-/// Converts the kernel's clock to seconds since 1970.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// The most that a start adds by a wall clock that nobody has checked yet.
+const AWAY_MAX_S: f64 = 3600.0;
+/// A host that was off for longer is unusual enough to say so.
+const LONG_S: f64 = 7.0 * 86_400.0;
+/// The most that is added later: all that was learned has faded by then.
+const CATCH_UP_MAX_S: f64 = 365.0 * 86_400.0;
+/// No knowledge is older than this version (2025-06-15), so a wall clock before it is wrong.
+const EPOCH_S: f64 = 1_750_000_000.0;
+
+/// Converts the kernel's clock to seconds since 1970. Clones are the same clock.
+#[derive(Clone, Debug)]
 pub struct Clock {
-    /// Seconds at the monotonic clock's zero.
-    zero_s: f64,
+    /// Seconds at the monotonic clock's zero: the bits of an `f64`.
+    zero_s: Arc<AtomicU64>,
 }
 
 impl Clock {
-    /// A clock that shows `unix_s` now.
+    /// A clock with the present time `unix_s`.
     pub fn new(unix_s: f64) -> Clock {
         Clock::at(unix_s, monotonic_ns())
     }
 
-    fn at(now_s: f64, now_ns: u64) -> Clock {
-        Clock {
-            zero_s: now_s - now_ns as f64 / 1e9,
+    /// The clock of a daemon that starts; `saved_s` is the time of the last save by this clock. Logs a wall clock
+    /// that contradicts it.
+    pub fn resume(saved_s: Option<f64>, unix_s: f64) -> Clock {
+        let Some(saved_s) = saved_s else {
+            return Clock::new(unix_s.max(EPOCH_S));
+        };
+        let away_s = unix_s - saved_s;
+        if !(-60.0..=LONG_S).contains(&away_s) {
+            let (days, side) = (
+                (away_s / 86_400.0).abs(),
+                if away_s < 0.0 { "before" } else { "after" },
+            );
+            tracing::warn!(
+                "the wall clock is {days:.1} days {side} the last save: nothing is forgotten for its age until it has been \
+                 right for an hour"
+            );
         }
+        Clock::new(saved_s + away_s.clamp(0.0, AWAY_MAX_S))
+    }
+
+    fn at(now_s: f64, now_ns: u64) -> Clock {
+        let zero_s = now_s - now_ns as f64 / 1e9;
+        Clock {
+            zero_s: Arc::new(AtomicU64::new(zero_s.to_bits())),
+        }
+    }
+
+    /// Goes forward to this time of a wall clock that has been right for an hour.
+    pub fn catch_up(&self, unix_s: f64) {
+        let more_s = (unix_s - self.now_s()).clamp(0.0, CATCH_UP_MAX_S);
+        let zero_s = f64::from_bits(self.zero_s.load(Ordering::Relaxed)) + more_s;
+        self.zero_s.store(zero_s.to_bits(), Ordering::Relaxed);
     }
 
     /// The time of a record, from CLOCK_MONOTONIC in nanoseconds.
     pub fn seconds(&self, monotonic_ns: u64) -> f64 {
-        self.zero_s + monotonic_ns as f64 / 1e9
+        f64::from_bits(self.zero_s.load(Ordering::Relaxed)) + monotonic_ns as f64 / 1e9
     }
 
     /// The present time.
@@ -43,5 +87,25 @@ mod tests {
         let clock = Clock::at(1e9, 5_000_000_000);
         assert_eq!(clock.seconds(5_000_000_000), 1e9);
         assert_eq!(clock.seconds(6_500_000_000), 1e9 + 1.5);
+    }
+
+    #[test]
+    fn a_clock_never_goes_back() {
+        let (saved_s, day) = (1.8e9, 86_400.0);
+        let begins = |unix_s: f64| Clock::resume(Some(saved_s), unix_s).now_s() - saved_s;
+        for (unix_s, expected_s) in [
+            (0.0, 0.0),
+            (saved_s - 7.0, 0.0),
+            (saved_s + 7.0, 7.0),
+            (saved_s + 700.0 * day, 3600.0),
+        ] {
+            let after_s = begins(unix_s) - expected_s;
+            assert!((0.0..5.0).contains(&after_s), "{unix_s}: {after_s}");
+        }
+        let clock = Clock::new(saved_s);
+        clock.catch_up(saved_s - day);
+        assert!(clock.now_s() >= saved_s);
+        clock.catch_up(saved_s + 9.0 * day);
+        assert!(clock.now_s() >= saved_s + 9.0 * day);
     }
 }

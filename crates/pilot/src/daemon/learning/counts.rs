@@ -1,8 +1,8 @@
-//! The counts of the learners, for the program that takes the daemon's place.
+//! The counts of the learners, for the daemon's successor.
 //!
-//! Knowledge reaches the next program through the state file, but counts are in no file. The counts of the
-//! BPF programs are in a map that the next program inherits, so they go on. The counts of the learners go on
-//! by way of this module. Their JSON keeps its former names, for programs of other versions.
+//! Knowledge reaches the next program through the state file, but counts are in no file. The next program
+//! inherits the map with the BPF programs' counts, so they go on. This module carries the learners' counts
+//! over. Their JSON keeps its former names, for programs of other versions.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -98,7 +98,7 @@ impl Learners {
         }
     }
 
-    /// Continues from a former program's counts. Skips policies and algorithms that no longer exist.
+    /// Continues from a former program's counts. Skips former policies and algorithms.
     pub fn go_on(&mut self, counts: Counts) {
         self.before = counts.shared;
         let domains = counts.domains.into_iter();

@@ -1,4 +1,4 @@
-//! Counts that go from one daemon's learners to another's.
+//! Counts handed from one daemon's learners to another's.
 
 use tcpilot_abi::{TP_RECORD_RESCUED, TP_RECORD_SAMPLE, tp_record};
 
@@ -13,7 +13,7 @@ fn told(counts: &Counts) -> Counts {
     serde_json::from_value(value).unwrap()
 }
 
-/// Learners with two paths that were updated, a rescue, and a record that is rejected.
+/// Learners with two updated paths, a rescue, and a rejected record.
 fn busy() -> Learners {
     let (mut learners, _) = learners_of(settings(100), &[]);
     update(&mut learners, &["198.51.100.7", "2001:db8:1:2::3"], 10);
@@ -29,7 +29,7 @@ fn busy() -> Learners {
     learners
 }
 
-/// The policies without histograms, which are reset as by a restart. Prometheus copes with that.
+/// The policies without histograms: those are reset as by a restart, and Prometheus copes with resets.
 fn counted(status: &LearningStatus) -> Vec<PolicyStatus> {
     let mut policies = status.policies.clone();
     let algorithms = policies.iter_mut().flat_map(|p| &mut p.algorithms);

@@ -1,6 +1,6 @@
-//! epsilon-greedy, as the daemon sees it. It learns in the kernel: at a connection's end a BPF program charges a
-//! cost, and rewrites the choice distribution of the connection's path (`bpf/pilot/greedy.h`). So this side writes
-//! none. It shows the shares and the costs, saves them, and keeps the estimates that exist under each learner.
+//! epsilon-greedy in the daemon. It learns in the kernel: at a connection's end a BPF program charges a cost,
+//! and rewrites the choice distribution of the connection's path (`bpf/pilot/greedy.h`). The daemon writes
+//! none. It shows the shares and the costs, saves them, and keeps the estimates common to all learners.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -30,7 +30,7 @@ pub trait Memory: Send + Sync {
     fn get(&self, key: &tp_node_key) -> Option<tp_costs>;
     /// All costs.
     fn all(&self) -> Vec<tp_costs>;
-    /// Puts costs in, and writes the choice distribution that follows from them.
+    /// Puts costs in, and writes the resulting choice distribution.
     fn put(&self, costs: &tp_costs);
     /// Forgets everything but the choice distributions.
     fn clear(&self);
@@ -67,7 +67,7 @@ impl Memory for Costs {
     }
 }
 
-/// The memory that the learners of all policies share, and the settings of their arithmetic.
+/// The memory shared by the learners of all policies, and the settings of their arithmetic.
 #[derive(Clone)]
 pub struct Greedy {
     /// The costs of all policies.
@@ -90,10 +90,12 @@ pub struct EpsilonGreedy {
     greedy: Greedy,
     policy: u8,
     arms: Arms,
-    /// Costs that changed after this time are still to be saved.
+    /// Costs changed after this time are still to be saved.
     saved_ns: u64,
     /// The keys of the costs in the file.
     saved: HashSet<Vec<u8>>,
+    /// The learner's clock at the monotonic clock's zero, as of the start.
+    zero_s: f64,
 }
 
 /// The costs of a path in the state file. Algorithms are kept by their names.
@@ -129,7 +131,7 @@ fn key_of(bytes: &[u8], policy: u8) -> Option<tp_node_key> {
 }
 
 impl EpsilonGreedy {
-    /// The learner of a policy, which sees the memory of the program that learns.
+    /// The learner of a policy, with access to the memory of the learning program.
     ///
     /// # Errors
     /// As [`Thompson::new`].
@@ -146,10 +148,11 @@ impl EpsilonGreedy {
             arms,
             saved_ns: 0,
             saved: HashSet::new(),
+            zero_s: 0.0,
         })
     }
 
-    /// The costs that a path or node has; nodes above the groups have none.
+    /// The costs of a path or node; nodes above the groups have none.
     fn costs(&self, node: &NodeKey) -> Option<tp_costs> {
         if node.level > Level::Group {
             return None;
@@ -164,7 +167,7 @@ impl EpsilonGreedy {
         self.greedy.memory.get(&key)
     }
 
-    /// The shares of the choice distribution that follows from these costs; without one the default stays.
+    /// The shares of the choice distribution resulting from these costs; without costs the default stays.
     fn plan(&self, costs: Option<&tp_costs>) -> Plan {
         let dist = costs.and_then(|costs| learner::choice_dist(&self.greedy.settings, costs));
         let Some(upto) = dist else {
@@ -207,8 +210,8 @@ impl EpsilonGreedy {
         }
     }
 
-    /// The costs of the file as the program keeps them. Rates and round-trip times that are older than a window
-    /// are forgotten, as the program would have done.
+    /// The costs of the file as the program keeps them. Rates and round-trip times older than a window are
+    /// forgotten, as in the program.
     fn to_kernel(&self, key: tp_node_key, saved: &Saved, now_s: f64) -> tp_costs {
         let now_ns = monotonic_ns();
         let epoch = now_ns.checked_div(self.greedy.window_ns).unwrap_or(0) as u32;
@@ -274,7 +277,7 @@ fn greatest(window: &tp_window64) -> u64 {
     window.current.max(window.previous)
 }
 
-/// A function that is called for each row, with its key.
+/// A function to call for each row, with its key.
 type EachRow<'a> = dyn FnMut(&[u8], &[u8]) + 'a;
 
 /// The rows of the estimates; those of costs are put aside.
@@ -335,6 +338,7 @@ impl Learner for EpsilonGreedy {
     }
 
     fn take_up(&mut self, rows: &mut SavedRows<'_>, now_s: f64) -> Restored {
+        self.zero_s = now_s - monotonic_ns() as f64 / 1e9;
         let mut costs = Vec::new();
         let mut others = without_costs(rows, &mut costs);
         let mut restored = self.estimates.take_up(&mut others, now_s);
@@ -367,7 +371,7 @@ impl Learner for EpsilonGreedy {
             }
             let key = key_bytes(&costs.key);
             if costs.updated_ns >= self.saved_ns.saturating_sub(TICK_NS) || !gone.contains(&key) {
-                let saved = self.to_saved(&costs, tcpilot_kernel::clock::unix_s());
+                let saved = self.to_saved(&costs, self.zero_s + begun_ns as f64 / 1e9);
                 row(&key, serde_json::to_vec(&saved).ok().as_deref());
             }
             gone.remove(&key);

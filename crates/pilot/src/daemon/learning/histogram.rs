@@ -14,7 +14,7 @@ pub(super) const TIMES: &[f64] = &[1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3,
 #[derive(Clone, Debug)]
 pub(super) struct Histogram {
     bounds: &'static [f64],
-    /// One count more than bounds; the last is that of values above all bounds.
+    /// One count more than bounds; the last counts values above all bounds.
     counts: Vec<u64>,
     sum: f64,
 }
@@ -70,7 +70,7 @@ impl Shown {
         })
     }
 
-    /// Adds a record, if it belongs to this group. Its sums include `before`, which has been added already.
+    /// Adds a record, if it belongs to this group. Its sums include `before`, already added.
     pub(super) fn add(&mut self, record: &tp_record, before: Option<&Totals>, ticks_per_s: u32) {
         if is_held_out(record) != self.is_held_out {
             return;

@@ -1,5 +1,5 @@
-//! The learners: the learners of all policies, and the choice distributions that they write. It knows neither threads nor
-//! the kernel, so tests can give it made-up records.
+//! The learners of all policies, and their choice distributions. The module knows neither threads nor the
+//! kernel, so tests can give it made-up records.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ use crate::figures::EffectReport;
 /// on.
 const DOMAINS_MAX: usize = 4096;
 
-/// The learners and everything that they share, see the module's comment.
+/// The learners and everything they share, see the module's comment.
 pub struct Learners {
     /// The learner of each policy.
     pub policies: Vec<PolicyLearner>,
@@ -33,27 +33,27 @@ pub struct Learners {
     generation: u32,
     /// The counts of former programs.
     pub before: SharedCounts,
-    /// Records that came.
+    /// Received records.
     pub records: u64,
-    /// Records for which the ring had no room.
+    /// Records lost because the ring was full.
     pub dropped: u64,
     /// Whether records stay in the ring, for the next program.
     pub is_resting: bool,
-    /// Times that choice distributions were written.
+    /// Number of times choice distributions were written.
     pub publications: u64,
     crowded: u64,
     /// The comparison with held-out connections; `None` in a dry run.
     pub effect: Option<Effect>,
-    /// The origin of each domain, the number that a record has for it; and the number of its last record.
+    /// The origin of each domain (a number in records), and the number of the domain's last record.
     pub(super) domains: HashMap<u32, (Origin, u64)>,
-    /// Long connections that should be moved to another algorithm.
+    /// Long connections to move to another algorithm.
     pub requests: Vec<MoveRequest>,
     /// Times of the thread's turns.
     pub(super) turns: Histogram,
 }
 
 impl Learners {
-    /// Learners with these learners, which write their choice distributions to this table.
+    /// The learners of these policies, with the table for their choice distributions.
     pub fn new(policies: Vec<PolicyLearner>, table: Box<dyn Table>, clock: Clock) -> Learners {
         Learners {
             policies,
@@ -75,8 +75,7 @@ impl Learners {
         }
     }
 
-    /// Notes that the daemon starts now. From now on it gets samples of all connections that carried
-    /// `sample_bytes` or more.
+    /// Notes the daemon's start. From now on it gets samples of all connections of `sample_bytes` or more.
     pub fn begin_now(&mut self, sample_bytes: u64) {
         self.long = Long::since(tcpilot_kernel::clock::monotonic_ns(), sample_bytes);
     }
@@ -85,12 +84,12 @@ impl Learners {
     pub fn take(&mut self, record: &tp_record) {
         self.records += 1;
         let before = self.long.follow(record);
-        // Domain 0 is that of paths which all namespaces share.
+        // Domain 0 has the paths shared by all namespaces.
         if record.domain != 0 {
             self.note_origin(record);
         }
         let of = |policy: &&mut PolicyLearner| policy.settings.policy == record.policy;
-        // A policy that no longer exists has no learner, but its last connections still end.
+        // A former policy has no learner, but its last connections still end.
         if let Some(policy) = self.policies.iter_mut().find(of) {
             if let Some(effect) = &mut self.effect {
                 let settings = &policy.settings;
@@ -105,6 +104,14 @@ impl Learners {
         }
     }
 
+    /// Forgets the paths whose knowledge has faded.
+    pub fn forget_old(&mut self) {
+        let now_s = self.clock.now_s();
+        for policy in &mut self.policies {
+            policy.learner.forget_old(now_s);
+        }
+    }
+
     /// Notes the origin of a record's domain.
     fn note_origin(&mut self, record: &tp_record) {
         let origin = Origin {
@@ -113,14 +120,14 @@ impl Learners {
         };
         self.domains.insert(record.domain, (origin, self.records));
         if self.domains.len() > DOMAINS_MAX {
-            // A quarter at once, so that the search costs next to nothing for each record.
+            // A quarter at once: then the search costs next to nothing for each record.
             let mut all: Vec<u64> = self.domains.values().map(|(_, seen)| *seen).collect();
             let (_, oldest, _) = all.select_nth_unstable(DOMAINS_MAX / 4);
             self.domains.retain(|_, (_, seen)| *seen > *oldest);
         }
     }
 
-    /// Notes that a long connection should be moved, if it should.
+    /// Requests the move of a long connection, if it is worth it.
     fn request_move(&mut self, record: &tp_record) {
         let of = |policy: &&mut PolicyLearner| policy.settings.policy == record.policy;
         let Some(policy) = self.policies.iter_mut().find(of) else {
@@ -148,7 +155,7 @@ impl Learners {
     /// Writes at most `budget` choice distributions for each policy; true if none is left to write.
     pub fn publish(&mut self, budget: usize) -> bool {
         let now_s = self.clock.now_s();
-        // Never 0: no distribution has that generation.
+        // Never 0: no distribution has generation 0.
         let generation = self.generation.wrapping_add(1).max(1);
         let mut all = Written::default();
         for policy in &mut self.policies {
@@ -191,3 +198,5 @@ impl Learners {
 mod moves_tests;
 #[cfg(test)]
 pub(super) mod tests;
+#[cfg(test)]
+mod wrong_clock_tests;

@@ -1,6 +1,6 @@
 //! Watches the learner's heartbeat. Without one for ten seconds all choice distributions are stale, and new
-//! connections get the kernel's default. The daemon's first thread reports that distributions became stale, because a
-//! learner's thread that hangs cannot. The learner's thread reports that they are valid again.
+//! connections get the kernel's default. The daemon's first thread reports that distributions became stale,
+//! because a learner's thread that hangs cannot. The learner's thread reports when they are valid again.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -37,12 +37,26 @@ impl Liveness {
         passed.saturating_sub(Duration::from_millis(self.last_ms.load(Ordering::Relaxed)))
     }
 
-    /// Takes a heartbeat. Returns how long choice distributions were stale before it, if they were.
-    fn renew_at(&self, now: Instant) -> Option<Duration> {
-        let stale = self.silence_at(now).checked_sub(STALE);
+    /// Takes the heartbeat with which choosing begins. Nobody has missed those before it.
+    pub(super) fn begin(&self) {
+        self.begin_at(Instant::now());
+    }
+
+    fn begin_at(&self, now: Instant) {
+        self.note(now);
+        self.logged.store(false, Ordering::Relaxed);
+    }
+
+    fn note(&self, now: Instant) {
         let passed = now.saturating_duration_since(self.begun);
         let passed_ms = passed.as_millis().try_into().unwrap_or(u64::MAX);
         self.last_ms.store(passed_ms, Ordering::Relaxed);
+    }
+
+    /// Takes a heartbeat. Returns how long choice distributions were stale before it, if they were.
+    fn renew_at(&self, now: Instant) -> Option<Duration> {
+        let stale = self.silence_at(now).checked_sub(STALE);
+        self.note(now);
         if stale.is_some() {
             self.lapses.fetch_add(1, Ordering::Relaxed);
         }
@@ -83,7 +97,7 @@ impl Liveness {
         !self.are_valid_at(now) && !self.logged.swap(true, Ordering::Relaxed)
     }
 
-    /// If choice distributions are stale, logs that, once for each silence.
+    /// Logs stale choice distributions, once for each silence.
     pub(super) fn log_stale(&self) {
         if self.is_to_be_logged_at(Instant::now()) {
             tracing::warn!(
@@ -97,6 +111,16 @@ impl Liveness {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slow_start_is_no_lapse() {
+        let liveness = Liveness::new();
+        let at = |s: u64| liveness.begun + Duration::from_secs(s);
+        liveness.begin_at(at(40));
+        assert_eq!(liveness.renew_at(at(41)), None);
+        assert_eq!(liveness.times_stale_at(at(41)), 0);
+        assert!(liveness.are_valid_at(at(41)));
+    }
 
     #[test]
     fn a_lapse_counts_once_and_is_logged_once() {

@@ -1,4 +1,4 @@
-//! Remembers the sums in the last record of each live connection, so that each byte counts only once.
+//! Remembers the sums in the last record of each live connection, to count each byte only once.
 
 use std::collections::HashMap;
 
@@ -8,8 +8,8 @@ use tcpilot_abi::{
 
 use super::translate::{Totals, has};
 
-/// The most connections to remember; long and busy ones are few. A host with more of them forgets some, and
-/// their next record is rejected.
+/// The most connections to remember; long and busy ones are few. A host with more forgets some, and rejects
+/// their next record.
 const MOST: usize = 65536;
 
 /// The records of a connection before the present one.
@@ -24,7 +24,7 @@ pub enum Before {
 }
 
 impl Before {
-    /// The sums that were told, if they are known.
+    /// The sums of the records so far, if known.
     pub fn totals(&self) -> Option<&Totals> {
         match self {
             Before::Told(totals) => Some(totals),
@@ -37,25 +37,25 @@ impl Before {
 #[derive(Clone, Copy, Debug)]
 struct Kept {
     totals: Totals,
-    /// Its samples with the algorithm that it has.
+    /// Its samples with its present algorithm.
     samples: u32,
     /// When its algorithm was last changed (CLOCK_MONOTONIC); 0 for never.
     switched_ns: u64,
 }
 
-/// The live connections that were sampled, by the cookies of their sockets.
+/// The sampled live connections, by the cookies of their sockets.
 #[derive(Debug, Default)]
 pub struct Long {
     told: HashMap<u64, Kept>,
-    /// Connections that opened before this time may have had samples that are not kept here.
+    /// Connections opened before this time may have samples unknown to this daemon.
     since_ns: u64,
-    /// The least bytes of a connection that is sampled.
+    /// Least bytes of a sampled connection.
     sample_bytes: u64,
 }
 
 impl Long {
-    /// For a daemon that starts at this time (CLOCK_MONOTONIC). A former daemon may have sampled connections
-    /// that carried `sample_bytes` or more.
+    /// For a daemon started at this time (CLOCK_MONOTONIC). A former daemon may have sampled connections of
+    /// `sample_bytes` or more.
     pub fn since(since_ns: u64, sample_bytes: u64) -> Long {
         Long {
             since_ns,
@@ -64,7 +64,7 @@ impl Long {
         }
     }
 
-    /// The connection's records before this one. Notes the present sums, or that the connection ended.
+    /// The connection's records before this one. Notes the present sums, or the connection's end.
     pub fn follow(&mut self, record: &tp_record) -> Before {
         if record.cookie == 0 {
             return Before::Nothing; // without a cookie it was never sampled
@@ -124,7 +124,7 @@ impl Long {
         })
     }
 
-    /// Forgets the half that has sent no record for longest. The ends of some of them may have been dropped.
+    /// Forgets the half without a record for longest. The records of some ends may have been dropped.
     fn forget_inactive(&mut self, now_ns: u64) {
         let mut times: Vec<u64> = self.told.values().map(|kept| kept.totals.at_ns).collect();
         let (_, &mut median, _) = times.select_nth_unstable(MOST / 2);
@@ -133,7 +133,7 @@ impl Long {
     }
 }
 
-/// Samples from which on a connection counts as long.
+/// Connections with at least so many samples count as long.
 const SAMPLES_MIN: u32 = 2;
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
-//! The learner in the daemon: a thread of its own, which reads the records of connections, learns, and
-//! writes the choice distributions by which the BPF programs choose
-//! (docs/understand/decisions/18-learner-in-the-daemon.md).
+//! The learner in the daemon: a thread of its own. It reads the records of connections, learns, and writes
+//! the choice distributions for the BPF programs (docs/understand/decisions/18-learner-in-the-daemon.md).
 //!
-//! The learner's thread never waits for the daemon's first thread, which answers questions. The first thread
-//! sends it questions through a channel, and waits for each answer for a bounded time. Only the learner's
-//! thread renews the heartbeat. If it hangs, no distribution is valid after ten seconds.
+//! The learner's thread never waits for the daemon's first thread. The first thread answers requests: it
+//! sends the learner questions through a channel, and waits for each answer for a bounded time. Only the
+//! learner's thread renews the heartbeat. If it hangs, no distribution is valid after ten seconds.
 
 mod arms;
 mod choice_dists;
@@ -39,6 +38,7 @@ use tcpilot_abi::tp_record;
 use tcpilot_config::{Config, LearnerKind};
 use tcpilot_kernel::{ConnStarts, Ends, Heartbeat, Live, Records, Sampler};
 
+pub use clock::Clock;
 pub use counts::Counts;
 pub use effect::secrets;
 pub use greedy::Greedy;
@@ -54,18 +54,19 @@ use crate::{
 };
 use effect::Effect;
 
-/// Interval at which records are read and choice distributions written. The BPF programs wake nobody.
+/// Interval of the turns: the learner reads records and writes choice distributions. The BPF programs wake
+/// nobody.
 const TURN: Duration = Duration::from_millis(50);
 /// Choice distributions of a policy per turn while earlier knowledge is written: some 10 ms of work.
 const DISTS_AT_FIRST: usize = 8192;
-/// Choice distributions of a policy per turn beside those that records ask for: less than half a hundredth of a
-/// processor. If the neighbours of a million distributions change, these distributions take six minutes.
+/// Choice distributions of a policy per turn, in addition to the records' own: less than half a hundredth of
+/// a processor. If the neighbours of a million distributions change, rewriting these takes six minutes.
 const DISTS_PER_TURN: usize = 128;
-/// Choice distributions for each record of a turn: that of its path, and one for the nodes above.
+/// Choice distributions for each record of a turn: one for its path, and one for the nodes above.
 const DISTS_PER_RECORD: usize = 2;
-/// Interval at which the heartbeat is renewed.
+/// Interval of the heartbeat.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// Records between two looks at the clock, so that a flood of records does not stop the heartbeat.
+/// Records between two looks at the clock, to keep the heartbeat going during a flood of records.
 const RECORDS_AT_ONCE: usize = 4096;
 /// Time to wait for an answer of the thread: longer than one of its turns.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -98,7 +99,7 @@ enum State {
     Ended,
 }
 
-/// Everything that moves to the thread.
+/// Everything moved to the thread.
 struct Worker {
     learners: Learners,
     records: Records,
@@ -112,7 +113,7 @@ struct Worker {
     /// Looks at long connections, and the interval; `None` for never, or after the sampler's thread has
     /// begun.
     sampler: Option<(Sampler, Duration)>,
-    /// The channel to the sampler's thread, once that has begun.
+    /// The channel to the sampler's thread, once it has begun.
     requests: Option<MoveRequests>,
     liveness: Arc<Liveness>,
 }
@@ -160,12 +161,23 @@ impl Learning {
         self.liveness.times_stale()
     }
 
-    /// Logs that choice distributions are stale, once for each time.
+    /// Logs stale choice distributions, once for each time.
     pub fn log_stale(&self) {
         self.liveness.log_stale();
     }
 
-    /// Starts the thread. `ticks_per_s` is the kernel's tick, which is not known before.
+    /// Gives a heartbeat just before the programs are attached for the first time. Loading them may have taken longer
+    /// than choice distributions are valid.
+    pub fn begin_choosing(&self) {
+        if let State::Waits(worker) = &self.state {
+            let mut worker = worker.borrow_mut();
+            worker.heartbeat.renew();
+            worker.liveness.begin();
+            worker.renewed = Some(Instant::now());
+        }
+    }
+
+    /// Starts the thread. `ticks_per_s` is the kernel's tick, not known before.
     ///
     /// # Errors
     /// A thread cannot be started.
@@ -210,7 +222,7 @@ impl Learning {
         }
     }
 
-    /// Calls `each` with every path that a learner knows.
+    /// Calls `each` with every path known to a learner.
     ///
     /// # Errors
     /// The thread does not answer. Paths are missing then.
@@ -228,8 +240,8 @@ impl Learning {
         Ok(())
     }
 
-    /// The knowledge about the addresses of a prefix: its paths, or if there is none, the nodes that would
-    /// choose for a new address there.
+    /// The knowledge about the addresses of a prefix: its paths, or if there is none, the nodes that choose
+    /// for a new address there.
     pub fn explain(&self, remote: tcpilot_core::Prefix) -> Vec<KnownPath> {
         let live = self.live();
         self.ask(move |learners| learners.explain(&remote, &live))
@@ -281,22 +293,22 @@ impl Learning {
             .unwrap_or_else(Learning::hangs)
     }
 
-    /// The problem of a learner that does not answer.
+    /// The problem of an unresponsive learner.
     pub fn hangs() -> Vec<String> {
         vec!["the learner does not answer: no choice distribution is valid after 10 s".to_owned()]
     }
 
-    /// The changes since the last save; everything if that save failed, or if `all` is set. `None` if the
+    /// The changes since the last save; everything if the last save failed, or if `all` is set. `None` if the
     /// thread does not answer: there is nothing to save then.
     pub fn unsaved(&self, all: bool) -> Option<Vec<Knowledge>> {
         let all = all || self.save_all.take();
         let unsaved = self.ask(move |learners| learners.unsaved(all));
-        // An answer that comes too late is lost, and its changes count as saved.
+        // A late answer is lost, and its changes count as saved.
         self.save_all.set(unsaved.is_none());
         unsaved
     }
 
-    /// Notes that a save failed, so the next one has everything.
+    /// Notes a failed save: the next one has everything.
     pub fn not_saved(&self) {
         self.save_all.set(true);
     }
@@ -304,6 +316,11 @@ impl Learning {
     /// Stops reading records before an upgrade, so that the next program learns from them; or goes on.
     pub fn rest(&self, is_resting: bool) {
         let _ = self.ask(move |learners| learners.is_resting = is_resting);
+    }
+
+    /// Forgets the paths whose knowledge has faded. Call it only if the wall clock has been right for long.
+    pub fn forget_old(&self) {
+        let _ = self.ask(Learners::forget_old);
     }
 
     /// All counts so far.
@@ -330,7 +347,7 @@ impl Drop for Learning {
             return;
         };
         drop(questions);
-        // An error means that the thread panicked, and so has ended.
+        // An error means a panic in the thread, so it has ended.
         let _ = thread.map(JoinHandle::join);
     }
 }
@@ -342,7 +359,7 @@ impl Worker {
         loop {
             match questions.recv_timeout(due.saturating_duration_since(Instant::now())) {
                 Ok(question) => {
-                    // Records that came before the question are part of the answer.
+                    // Records from before the question are part of the answer.
                     self.take_in();
                     question(&mut self.learners);
                 }
@@ -370,7 +387,7 @@ impl Worker {
         self.learners.turns.add(begun.elapsed().as_secs_f64(), 1);
     }
 
-    /// Writes the choice distributions that new records ask for, and some of those that can wait.
+    /// Writes the choice distributions requested by new records, and some of the waiting ones.
     fn publish(&mut self) {
         let records = (self.learners.records - self.published) as usize;
         self.published = self.learners.records;
@@ -431,7 +448,8 @@ impl Learning {
         if restored.is_anew && keys.learner.common.kind == LearnerKind::THOMPSON {
             dists.clear();
         }
-        let mut learners = Learners::new(restored.policies, Box::new(dists), restored.clock);
+        let mut learners =
+            Learners::new(restored.policies, Box::new(dists), restored.clock.clone());
         let estimates = &keys.learner.estimates;
         learners.begin_now(estimates.sample_bytes);
         if !keys.dry_run {

@@ -1,10 +1,9 @@
-//! Decides which long connections get another algorithm while they are open
-//! (docs/understand/decisions/21-move.md).
+//! Decides which open long connections get another algorithm (docs/understand/decisions/21-move.md).
 //!
-//! Only new connections explore. A long connection is moved only to an algorithm that other connections on
-//! its path have shown to be better. Mutant moves within one connection too (Pappone et al., NSDI'25), but
-//! it explores there. We do not: each change costs the connection a new start, and one connection alone does
-//! not show whether its path or its algorithm made the difference.
+//! Only new connections explore. A long connection is moved only to an algorithm proven better by other
+//! connections on its path. Mutant moves within one connection too (Pappone et al., NSDI'25), but it explores
+//! there. We do not: each change costs the connection a new start, and a single connection cannot separate
+//! the effects of path and algorithm.
 
 use tcpilot_abi::{TP_CONN_DRY_RUN, TP_RECORD_SAMPLE, tp_record};
 use tcpilot_kernel::MoveRequest;
@@ -15,12 +14,12 @@ use super::{
     translate::{is_held_out, lineage},
 };
 
-/// Standard deviations that make a gain sure. The gain is checked every few seconds while a connection
-/// lives, so a chance of one in forty per check would move most connections sooner or later.
+/// Standard deviations of a sure gain. The gain is checked every few seconds while a connection lives, so a
+/// chance of one in forty per check would move most connections sooner or later.
 const SURE_SD: f64 = 3.0;
 
 impl PolicyLearner {
-    /// The move that the connection of this record, which has just updated the learner, should make.
+    /// The move, if any, for the connection of this record, after the record has updated the learner.
     pub fn move_request(&mut self, record: &tp_record, now_s: f64) -> Option<MoveRequest> {
         let terms = self.settings.moves?;
         let is_ours = u32::from(record.flags) == TP_RECORD_SAMPLE
@@ -36,7 +35,7 @@ impl PolicyLearner {
             return None;
         }
         let plan = self.learner.plan_of(&path, now_s)?;
-        // The algorithm that most new connections on this path get.
+        // The algorithm of most new connections on this path.
         let shares = self.settings.shares(&path, &plan);
         let to =
             (0..shares.len().min(MAX_ARMS)).max_by(|a, b| shares[*a].total_cmp(&shares[*b]))?;

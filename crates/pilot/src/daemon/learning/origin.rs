@@ -1,4 +1,4 @@
-//! The origin of a path, and the counts that belong to no policy: a leaf, which others may use freely.
+//! The origin of a path, and the counts that belong to no policy: a leaf module, free for all others to use.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct Origin {
     /// The cookie of their network namespace.
     pub netns_cookie: u64,
-    /// The number of the interface that they leave the host by; 0 if all interfaces share a path.
+    /// The number of the outgoing interface; 0 if all interfaces share a path.
     pub egress: u16,
 }
 
@@ -15,10 +15,10 @@ pub struct Origin {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SharedCounts {
-    /// Records that came.
+    /// Received records.
     pub records: u64,
-    /// Records for which the ring had no room.
+    /// Records lost because the ring was full.
     pub dropped: u64,
-    /// Times that choice distributions were written.
+    /// Number of times choice distributions were written.
     pub publications: u64,
 }

@@ -37,7 +37,7 @@ pub struct PolicySettings {
     pub name: String,
     /// The kind of its learner.
     pub kind: LearnerKind,
-    /// The memory of epsilon-greedy, if that is the kind.
+    /// The memory of epsilon-greedy, for a learner of this kind.
     pub greedy: Option<Greedy>,
     /// Its algorithms.
     pub arms: Arms,
@@ -45,9 +45,9 @@ pub struct PolicySettings {
     pub constants: Settings,
     /// The windows of the paths' measures.
     pub windows: Windows,
-    /// Nats that a rescue takes off the reward.
+    /// Nats subtracted from the reward of a rescued connection.
     pub rescue_cost: f64,
-    /// The share of the groups that are steered, in percent.
+    /// The share of steered groups, in percent.
     pub steer_percent: u32,
     /// The conditions to move a long connection to another algorithm; `None`: never.
     pub moves: Option<MoveTerms>,
@@ -58,11 +58,11 @@ pub struct PolicySettings {
 pub struct MoveTerms {
     /// The least sure gain of the new algorithm, in nats.
     pub gain: f64,
-    /// The least time for which a connection keeps an algorithm that it was switched to.
+    /// Minimum time between two switches of a connection's algorithm.
     pub every_ns: u64,
 }
 
-/// How often an algorithm was drawn, by the ends of connections, and how often that was to be expected.
+/// How often an algorithm was drawn, by the ends of connections, and the expected number of draws.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Drawn {
     /// Connections.
@@ -74,11 +74,11 @@ pub struct Drawn {
 /// The result of writing choice distributions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Distributions that were written because their content changed.
+    /// Distributions written because their content changed.
     pub dists: usize,
-    /// Distributions that were checked for a change.
+    /// Distributions checked for a change.
     pub looked_at: usize,
-    /// Distributions that found no room, or that replaced another.
+    /// Distributions that found no free place, or replaced another.
     pub crowded: u64,
 }
 
@@ -90,7 +90,7 @@ pub struct PolicyLearner {
     pub learner: Box<dyn Learner>,
     /// The draws of each algorithm, in the learner's order.
     pub drawn: Vec<Drawn>,
-    /// Records that updated the learner.
+    /// Records used for updates.
     pub updates: u64,
     /// Connections whose algorithm was changed while they were open.
     pub switches: Switches,
@@ -98,9 +98,9 @@ pub struct PolicyLearner {
     pub measures: Book,
     /// The measures of each algorithm's connections, in the learner's order.
     shown: Vec<[Shown; 2]>,
-    /// Records that were rejected, by the reason.
+    /// Rejected records, by the reason.
     pub rejected: BTreeMap<Cow<'static, str>, u64>,
-    /// Whether this learner began without the content of the file, so that everything has to be saved.
+    /// Whether this learner began without the content of the file, and has to save everything.
     pub is_unsaved: bool,
 }
 
@@ -187,7 +187,7 @@ impl PolicyLearner {
         seen.is_ok()
     }
 
-    /// Adds a record to the measures of its path, and forgets those of paths that the learner has forgotten.
+    /// Adds a record to the measures of its path, and forgets the measures of paths forgotten by the learner.
     fn measure(&mut self, record: &tp_record, sample: &Sample, is_update: bool) {
         let path = lineage(record).node(Level::Path);
         self.measures.take(&path, sample, is_update);
@@ -235,9 +235,8 @@ impl PolicyLearner {
         *self.rejected.entry(Cow::Borrowed(why.word())).or_default() += 1;
     }
 
-    /// Counts the draw of a connection that ended. Beyond 50,000 ends a second one record stands for
-    /// several. A rescued or moved connection does not count, because its algorithm at the end was not
-    /// drawn.
+    /// Counts the draw of an ended connection. Beyond 50,000 ends a second one record stands for several. A
+    /// rescued or moved connection does not count, because its algorithm at the end was not drawn.
     fn count(&mut self, record: &tp_record) {
         let not_drawn = [TP_RECORD_SAMPLE, TP_RECORD_FORGOTTEN, TP_RECORD_FOREIGN];
         if not_drawn.iter().any(|flag| has(record, *flag))
@@ -255,7 +254,7 @@ impl PolicyLearner {
         }
     }
 
-    /// Checks at most `budget` choice distributions that may have changed, and writes those that have, under this
+    /// Checks at most `budget` choice distributions for a change, and writes the changed ones under this
     /// generation.
     pub fn publish(
         &mut self,
@@ -293,8 +292,7 @@ impl PolicyLearner {
 }
 
 impl PolicySettings {
-    /// The learner of this kind, without any knowledge: here each kind is registered that writes choice
-    /// distributions.
+    /// The learner of this kind, without any knowledge: register each kind with choice distributions here.
     fn learner(&self) -> Result<Box<dyn Learner>, Unusable> {
         if let Some(greedy) = self.greedy.clone() {
             let (settings, arms) = (self.constants.clone(), self.arms.clone());

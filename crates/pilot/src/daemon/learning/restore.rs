@@ -15,7 +15,7 @@ use super::{
 };
 use crate::state::{Knowledge, StateError, Store, is_of_costs};
 
-/// The most rows of a policy that are saved at once: a megabyte. The allocator keeps what a save has needed.
+/// Maximum number of a policy's rows per save: a megabyte. The allocator keeps the memory of a save.
 const PAGE: usize = 4096;
 
 /// Learners with the saved knowledge.
@@ -23,12 +23,12 @@ pub struct Restored {
     pub(super) policies: Vec<PolicyLearner>,
     pub(super) clock: Clock,
     pub(super) effect: Saved,
-    /// Whether at least one of them begins anew, so that choice distributions of a former daemon mean something else.
+    /// Whether at least one learner starts empty, so a former daemon's choice distributions no longer apply.
     pub(super) is_anew: bool,
 }
 
-/// The algorithms that connections have if nobody chooses, the most wanted first. `host` is the default of
-/// the daemon's own namespace.
+/// The algorithms of connections without a choice, the preferred one first. `host` is the default of the
+/// daemon's own namespace.
 fn defaults(config: &Config, host: Option<&str>) -> Vec<String> {
     let mut all: Vec<String> = config
         .replace_defaults
@@ -77,8 +77,8 @@ pub fn policy_settings(
 }
 
 impl Restored {
-    /// Reads the saved knowledge about these policies; `store` is `None` if there is no file now. `secrets`
-    /// are those by which the programs divide addresses into groups. `now_unix_s` is the wall clock's time.
+    /// Reads the saved knowledge about these policies; `store` is `None` if there is no file now. The
+    /// programs divide addresses into groups by `secrets`.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -86,9 +86,8 @@ impl Restored {
         all: Vec<PolicySettings>,
         store: Option<&Store>,
         secrets: AssignmentSecrets,
-        now_unix_s: f64,
+        clock: Clock,
     ) -> Result<Restored, StateError> {
-        let clock = Clock::new(now_unix_s);
         let mut restored = Restored {
             policies: Vec::new(),
             clock,
@@ -96,20 +95,15 @@ impl Restored {
             is_anew: false,
         };
         for settings in all {
-            restored.add(settings, store, now_unix_s as u64)?;
+            restored.add(settings, store)?;
         }
         Ok(restored)
     }
 
-    fn add(
-        &mut self,
-        settings: PolicySettings,
-        store: Option<&Store>,
-        now_unix_s: u64,
-    ) -> Result<(), StateError> {
+    fn add(&mut self, settings: PolicySettings, store: Option<&Store>) -> Result<(), StateError> {
         let name = settings.name.clone();
         let store = match store {
-            Some(store) if has_rows(store, &settings, now_unix_s)? => Some(store),
+            Some(store) if has_rows(store, &settings)? => Some(store),
             _ => None,
         };
         // Costs stay in the file while another learner works.
@@ -141,13 +135,8 @@ impl Restored {
                  {rest} were taken up"
             );
         } else if read.taken_up > 0 {
-            let (rows, too_old) = (read.taken_up, read.too_old);
-            tracing::info!(
-                policy = name,
-                rows,
-                too_old,
-                "took up what was learned before"
-            );
+            let rows = read.taken_up;
+            tracing::info!(policy = name, rows, "took up what was learned before");
         }
         if let Some(store) = store {
             policy.read_measures(store)?;
@@ -159,9 +148,9 @@ impl Restored {
 
 /// Whether there are saved rows of a policy, and they compare the same algorithms with the same default. Other
 /// rows mean nothing here.
-fn has_rows(store: &Store, settings: &PolicySettings, now_unix_s: u64) -> Result<bool, StateError> {
+fn has_rows(store: &Store, settings: &PolicySettings) -> Result<bool, StateError> {
     let Some(arms) = store.known_arms(&settings.name)? else {
-        match paths_of_costs(store, &settings.name, now_unix_s)? {
+        match paths_of_costs(store, &settings.name)? {
             0 => {}
             paths => tracing::info!(
                 "what an older version's epsilon-greedy learned for policy {} (paths: {paths}) is not taken up: \
@@ -183,10 +172,9 @@ fn has_rows(store: &Store, settings: &PolicySettings, now_unix_s: u64) -> Result
     Ok(is_same)
 }
 
-/// Paths of this policy of which epsilon-greedy has learned something. Paths that only tunings use have no
-/// samples.
-fn paths_of_costs(store: &Store, policy: &str, now_unix_s: u64) -> Result<usize, StateError> {
-    let paths = store.load(now_unix_s, u64::MAX)?;
+/// Paths of this policy with epsilon-greedy's knowledge. Paths used by tunings alone have no samples.
+fn paths_of_costs(store: &Store, policy: &str) -> Result<usize, StateError> {
+    let paths = store.load()?;
     let learned = paths
         .iter()
         .filter(|path| path.policy == policy && path.algorithms.iter().any(|arm| arm.samples > 0));
@@ -194,8 +182,8 @@ fn paths_of_costs(store: &Store, policy: &str, now_unix_s: u64) -> Result<usize,
 }
 
 impl Learners {
-    /// The knowledge to save: all, or that which changed since the last call. If there is much, this is a
-    /// part of it: call again for the rest.
+    /// The knowledge to save: all, or the changes since the last call. A long result comes in parts: call
+    /// again for the rest.
     pub fn unsaved(&mut self, all: bool) -> Vec<Knowledge> {
         let policies = self
             .policies

@@ -1,6 +1,6 @@
-//! A thread that looks at long connections now and then, so that they update the learner while they live, and that moves
-//! some of them. It is not the learner's thread, which must not wait: an iterator takes the lock of each
-//! socket, and enters each network namespace.
+//! A thread for long connections: it samples them now and then, so they update the learner while they live,
+//! and moves some to another algorithm. The learner's thread must not wait, so it cannot do this: an iterator
+//! takes the lock of each socket, and enters each network namespace.
 
 use std::{
     sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
@@ -14,10 +14,10 @@ use tcpilot_kernel::{MoveRequest, Sampler};
 /// hundredth of a processor with any number of connections and namespaces.
 const REST: u32 = 100;
 
-/// The channel by which the learner's thread asks for moves.
+/// The channel for move requests from the learner's thread.
 pub type MoveRequests = Sender<MoveRequest>;
 
-/// Starts the thread, which ends after the channel is dropped. Nobody waits for its end.
+/// Starts the thread. It ends after the channel is dropped. Nobody waits for its end.
 ///
 /// # Errors
 /// The thread cannot be started.
@@ -28,7 +28,7 @@ pub fn begin(sampler: Sampler, every: Duration) -> std::io::Result<MoveRequests>
     Ok(requests)
 }
 
-/// Looks once; returns the processor time that it took.
+/// Looks once; returns the processor time used.
 fn look(sampler: &Sampler, moves: &[MoveRequest]) -> Duration {
     let begun = processor_time();
     if let Err(error) = sampler.sample(moves) {

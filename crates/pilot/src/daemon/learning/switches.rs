@@ -1,5 +1,4 @@
-//! Counts per path since the start: connections that were rescued, rescues that were undone, and moves to a
-//! better algorithm.
+//! Counts per path since the start: rescued connections, undone rescues, and moves to a better algorithm.
 
 use std::collections::HashMap;
 
@@ -9,20 +8,20 @@ use tcpilot_learner::{Level, MAX_ARMS, NodeKey};
 
 use super::translate::{has, lineage};
 
-/// The most paths to count for. Few paths have long connections or lose packets at random. A host with more
-/// of them forgets all earlier counts.
+/// Maximum number of counted paths. Few paths have long connections or lose packets at random. A host with
+/// more such paths forgets all earlier counts.
 const MOST: usize = 16384;
 
 /// The counts of a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Switched {
-    /// Connections that were rescued.
+    /// Rescued connections.
     pub rescued: u64,
     /// Switched connections with their former algorithm back.
     pub undone: u64,
-    /// Times that a connection was moved.
+    /// Moves of connections.
     pub moved: u64,
-    /// Connections that were rescued from each algorithm, in the learner's order.
+    /// Connections rescued from each algorithm, in the learner's order.
     #[serde(default)]
     pub rescued_from: [u32; MAX_ARMS],
 }

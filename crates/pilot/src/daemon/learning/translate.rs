@@ -17,13 +17,13 @@ use super::{arms::Arms, clock::Clock};
 
 const US_PER_S: u64 = 1_000_000;
 
-/// Everything that a policy's learner needs to understand a record.
+/// Everything a policy's learner needs to understand a record.
 pub struct Terms<'a> {
-    /// The algorithms, which translate the record's numbers.
+    /// The algorithms, to translate the record's numbers.
     pub arms: &'a Arms,
     /// The reward of connections.
     pub reward: &'a RewardSettings,
-    /// Nats that a rescue takes off the reward.
+    /// Nats subtracted from the reward of a rescued connection.
     pub rescue_cost: f64,
     /// Jiffies per second.
     pub ticks_per_s: u32,
@@ -34,19 +34,19 @@ pub struct Terms<'a> {
 /// Why a record is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejected {
-    /// Another connection overwrote what is kept from its start, so its algorithm is not known.
+    /// Another connection overwrote the facts kept from its start, so its algorithm is unknown.
     Forgotten,
     /// Its application chose another algorithm in mid-life, so the rate belongs to no single algorithm.
     Foreign,
     /// Its algorithm was changed while it was open, and its sums until then are not known, so the sums are
     /// those of two algorithms.
     Switched,
-    /// A former daemon may have learned from it, so how much of it was used already is not known.
+    /// A former daemon may have learned from it, so the part already used is unknown.
     KnownInPart,
     /// A tuned window made its rate, and an untuned connection of the same algorithm would not reach it.
     Tuned,
-    /// It was left alone. Somebody who knew more about it chose its algorithm, so it is not a fair sample of
-    /// that algorithm.
+    /// It was left alone. Somebody with more knowledge about it chose its algorithm, so it is not a fair
+    /// sample of the algorithm.
     LeftAlone,
     /// Its algorithm is none of the policy's.
     NoArm,
@@ -105,7 +105,7 @@ pub fn has(record: &tp_record, flag: u32) -> bool {
     u32::from(record.flags) & flag != 0
 }
 
-/// Whether its connection was rescued or moved before this record, even if that was undone since.
+/// Whether its connection was rescued or moved before this record, even if this was undone since.
 pub fn was_switched(record: &tp_record) -> bool {
     u32::from(record.conn_flags) & (TP_CONN_RESCUED | TP_CONN_MOVED) != 0
 }
@@ -115,8 +115,8 @@ pub fn is_held_out(record: &tp_record) -> bool {
     u32::from(record.trial) & TP_TRIAL_HELD_OUT != 0
 }
 
-/// The lineage of a record's connection: the nodes that it belongs to. IPv4 addresses in a record are
-/// IPv4-mapped, also that of a host behind NAT64 (RFC 6052).
+/// The lineage of a record's connection: its nodes. IPv4 addresses in a record are IPv4-mapped, also those of
+/// hosts behind NAT64 (RFC 6052).
 pub fn lineage(record: &tp_record) -> Lineage {
     let bits = record.remote.iter().fold(0, |bits: u128, word| {
         bits << 32 | u128::from(u32::from_be(*word))
@@ -124,11 +124,11 @@ pub fn lineage(record: &tp_record) -> Lineage {
     Lineage::of_prefix(bits, record.class, record.domain)
 }
 
-/// The observation of a record. `before` has the sums of the connection's last record, if there was one:
-/// they are subtracted, so that nothing counts twice.
+/// The observation of a record. `before` has the sums of the connection's last record, if there was one: they
+/// are subtracted, so nothing counts twice.
 ///
 /// # Errors
-/// [`Rejected`], the reason why it is rejected.
+/// [`Rejected`], with the reason.
 pub fn observation(
     record: &tp_record,
     lineage: Lineage,
@@ -149,9 +149,9 @@ pub fn observation(
     if Why::from_number(record.why).is_left_alone() {
         return Err(Rejected::LeftAlone);
     }
-    // The arm in force is charged. In a dry run that is the default, not the one that was drawn.
+    // The arm in force is charged. In a dry run this is the default, not the drawn arm.
     let arm = terms.arms.of_number(record.arm).ok_or(Rejected::NoArm)?;
-    // A peer that vanished leaves a long wait instead of a rate.
+    // A vanished peer leaves a long wait instead of a rate.
     let outcome = if has(record, TP_RECORD_TIMED_OUT) {
         Outcome::TimedOut
     } else {
@@ -211,7 +211,7 @@ pub(super) fn measures(record: &tp_record, before: Option<&Totals>, ticks_per_s:
     }
 }
 
-/// The least ticks that measure a time well enough: `TP_BUSY_TICKS` of bpf/core/sample.h.
+/// Minimum number of ticks to measure a time well enough: `TP_BUSY_TICKS` of bpf/core/sample.h.
 pub(super) const BUSY_TICKS_MIN: u32 = 5;
 
 /// The time of this many ticks, in microseconds. A few ticks give only bounds; within these the rate of the
@@ -226,7 +226,7 @@ fn net_us(ticks: u32, tick_us: u64, by_rate_us: Option<u64>) -> u64 {
     }
 }
 
-/// Time in microseconds that these bytes take at the last sample's rate (kbyte/s).
+/// Time in microseconds to send these bytes at the last sample's rate (kbyte/s).
 fn by_rate_us(bytes: u64, rate: u32) -> Option<u64> {
     bytes.saturating_mul(1000).checked_div(rate.into())
 }

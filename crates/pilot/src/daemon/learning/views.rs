@@ -24,16 +24,16 @@ use crate::figures::{
     AlgorithmView, ChangeView, DecisionView, DrawnAlgorithm, LearningStatus, PathView, PolicyStatus,
 };
 
-/// The most changes that `status` shows.
+/// Maximum number of changes in `status`.
 const CHANGES: usize = 8;
 
 /// The view of a path or node, without the names of its namespace and interface.
 pub struct KnownPath {
     /// The view; `netns` is empty.
     pub view: PathView,
-    /// The namespace that it belongs to; `None` if all share it.
+    /// Its namespace; `None` if all share it.
     pub netns: Option<Netns>,
-    /// The number of the interface that it is learned for; 0 if all interfaces share it.
+    /// The number of its interface; 0 if all interfaces share it.
     pub egress: u16,
     /// Whether the connections of the path negotiate ECN; `None` for a node above the paths.
     pub has_ecn: Option<bool>,

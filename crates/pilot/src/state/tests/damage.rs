@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Opens a file with this content, and returns the reason why it was set aside. The file that was set aside
-/// must have the same content.
+/// Opens a file with this content, and returns the reason why it was set aside. The content must stay
+/// unchanged.
 fn reason_for(content: &[u8]) -> Option<String> {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("state.db");
@@ -12,7 +12,7 @@ fn reason_for(content: &[u8]) -> Option<String> {
     let aside = aside?;
     assert!(aside.path.to_string_lossy().contains("/state.db.corrupt-"));
     assert_eq!(fs::read(&aside.path).unwrap(), content);
-    assert!(store.load(NOW, WEEK).unwrap().is_empty());
+    assert!(store.load().unwrap().is_empty());
     Some(aside.reason)
 }
 
@@ -45,9 +45,9 @@ fn is_set_aside(content: &[u8], expected: &[StoredPath]) -> bool {
     let (mut store, aside) = Store::open(&file).unwrap();
     match &aside {
         Some(aside) => assert_eq!(fs::read(&aside.path).unwrap(), content),
-        None => assert_eq!(store.load(NOW, WEEK).unwrap(), expected),
+        None => assert_eq!(store.load().unwrap(), expected),
     }
-    store.save(&[], NOW, WEEK).unwrap();
+    store.save(&[], NOW - WEEK).unwrap();
     aside.is_some()
 }
 
@@ -225,16 +225,10 @@ fn leftover_journal_is_not_used_for_new_database() {
     std::mem::forget(writer); // it would roll back, and remove the journal
     fs::remove_file(&file).unwrap();
     let (store, set_aside) = Store::open(&file).unwrap();
-    assert_eq!(
-        (store.load(NOW, WEEK).unwrap(), set_aside),
-        (Vec::new(), None)
-    );
+    assert_eq!((store.load().unwrap(), set_aside), (Vec::new(), None));
     assert!(!journal.exists());
     assert_eq!(fs::read(&beside).unwrap(), content);
     // Together they are the last save.
     let (store, set_aside) = Store::open(&aside).unwrap();
-    assert_eq!(
-        (store.load(NOW, WEEK).unwrap(), set_aside),
-        (paths(50), None)
-    );
+    assert_eq!((store.load().unwrap(), set_aside), (paths(50), None));
 }

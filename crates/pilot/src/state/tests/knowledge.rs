@@ -1,4 +1,4 @@
-//! The knowledge of the learner in the daemon is kept separately from that of epsilon-greedy.
+//! The knowledge of the learner in the daemon is kept separately from epsilon-greedy's.
 
 use super::*;
 
@@ -28,12 +28,12 @@ fn each_learner_keeps_its_own_rows() {
     let (_dir, file) = stored(&paths(3));
     let (mut store, _) = Store::open(&file).unwrap();
     store.save_knowledge(&[known("default", &[1, 2])]).unwrap();
-    store.save(&[path(4)], NOW, WEEK).unwrap();
+    store.save(&[path(4)], NOW - WEEK).unwrap();
     drop(store);
     let (store, aside) = Store::open(&file).unwrap();
     assert_eq!(aside, None);
     assert_eq!(read(&store, "default"), rows(&[1, 2]));
-    assert_eq!(store.load(NOW, WEEK).unwrap().len(), 4);
+    assert_eq!(store.load().unwrap().len(), 4);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn interrupted_full_save_loses_nothing() {
     let left = "SELECT count(*) FROM kept";
     let left: i64 = store.db.query_row(left, [], |row| row.get(0)).unwrap();
     assert_eq!(left, 0);
-    // What changes afterwards is no part of it.
+    // Later changes are not included.
     store.save_knowledge(&[known("default", &[6])]).unwrap();
     assert_eq!(read(&store, "default"), rows(&[2, 4, 5, 6]));
 }
@@ -124,12 +124,12 @@ fn older_file_gets_tables_and_keeps_paths() {
     drop(db);
     let (mut store, aside) = Store::open(&file).unwrap();
     assert_eq!(aside, None);
-    assert_eq!(store.load(NOW, WEEK).unwrap(), paths(3));
+    assert_eq!(store.load().unwrap(), paths(3));
     store.save_knowledge(&[known("default", &[1])]).unwrap();
     assert_eq!(read(&store, "default"), rows(&[1]));
 }
 
-/// The saved knowledge of a learner that compares two algorithms and knows two paths.
+/// The saved knowledge of a learner with two algorithms and two paths.
 fn learned(policy: &str) -> Knowledge {
     use tcpilot_learner::{
         Lineage, Observation, Outcome, Settings, Thompson, lineage::Class, regression::Features,
@@ -209,7 +209,7 @@ fn thompsons_knowledge_survives_export_and_import() {
         None,
         "that is the host's"
     );
-    assert_eq!(other.load(NOW, WEEK).unwrap(), paths(2));
+    assert_eq!(other.load().unwrap(), paths(2));
 }
 
 /// A change of `learned` in a document.
@@ -271,7 +271,7 @@ fn unusable_knowledge_is_refused_without_change() {
         );
         assert!(error.contains(&why), "{error}");
     }
-    // The import also refuses a document that did not come through `parse`.
+    // The import also refuses a document not checked by `parse`.
     let mut bad = parse(&document(&|_| {})).unwrap();
     bad.learned[0].rows.pop();
     bad.learned[0].rows[0].1.push(0);

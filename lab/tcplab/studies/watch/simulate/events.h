@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* events.h - what happens next in a simulation: a heap by time, and by order at the same time. */
+/* events.h - the events of a simulation: a heap by time, and by order at the same time. */
 #ifndef TCPLAB_EVENTS_H
 #define TCPLAB_EVENTS_H
 
@@ -22,8 +22,8 @@ struct sim_event {
 	__u64 at_ns;
 	__u64 order;
 	__u32 kind, flow;
-	__u32 burst; /* its number, of the flow; of an acknowledgement, the last that arrived */
-	__u32 next;  /* of an acknowledgement: the next packet that is expected */
+	__u32 burst; /* its number, of the flow; of an acknowledgement, the last one arrived */
+	__u32 next;  /* of an acknowledgement: the next expected packet */
 };
 
 struct sim_events {

@@ -2,7 +2,7 @@
 /*
  * laws.h - the arithmetic of bpf/cc, called in the places where the kernel calls it.
  *
- * What is not here: undo of losses that were none, marks, idleness.  DCTCP has no ECN, so it is
+ * Not here: undo of losses that were none, marks, idleness.  DCTCP has no ECN, so it is
  * Reno with ECT on its SYN.
  */
 #ifndef TCPLAB_LAWS_H
@@ -26,7 +26,7 @@
 #define SIM_MSS 1448 /* payload of a packet: Ethernet's, with timestamps */
 #define SIM_STATE_RECOVERY 3
 
-/* Packets of one flow that are sent together: a super-packet, or a single packet. */
+/* Packets of one flow sent together: a super-packet, or a single packet. */
 struct sim_burst {
 	__u64 sent_ns, queued_ns;
 	__u64 first_ns, delivered_ns; /* for rate samples: of the flow, when this was sent */
@@ -69,7 +69,7 @@ struct sim_sender {
 	/* bursts: those from settled to settled_to are known to have arrived or not */
 	struct sim_burst *bursts;
 	__u32 mask, sent, settled;
-	/* bursts that were passed by others, and what had been delivered then */
+	/* bursts passed by others, and the delivered amount at that time */
 	struct sim_gap {
 		__u32 burst, delivered;
 	} * gaps;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * measures.h - what bpf/watch would measure of a simulated flow at the queue.
+ * measures.h - the measures of bpf/watch for a simulated flow at the queue.
  *
  * The counts and clocks are those of bpf/watch/queued.h and clock.h.  Every burst is timed.
  */

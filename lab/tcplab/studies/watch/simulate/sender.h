@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * sender.h - a TCP sender that always has data: RFC 5681, RFC 6298, RFC 6675's and RFC 8985's loss
- * detection with full knowledge of what arrived, RFC 6937's proportional rate reduction, and
+ * sender.h - a bulk TCP sender: RFC 5681, RFC 6298, RFC 6675's and RFC 8985's loss
+ * detection with full knowledge of arrivals, RFC 6937's proportional rate reduction, and
  * super-packets of about a millisecond, as a Linux host cuts them.
  */
 #ifndef TCPLAB_SENDER_H
@@ -10,7 +10,7 @@
 #include "laws.h"
 
 #define SIM_INITIAL_WINDOW 10 /* RFC 6928 */
-#define SIM_REORDER 3	      /* packets that pass another one before it counts as lost */
+#define SIM_REORDER 3	      /* a packet passed by so many others counts as lost */
 #define SIM_RTO_LEAST_US 200000
 #define SIM_DEFER_SHARE 3 /* a burst may wait for room while less than this part is free */
 
@@ -194,7 +194,7 @@ static void sim_acknowledged(struct sim_sender *s, __u32 passed, __u32 next, __u
 	sim_set_pacing(s);
 }
 
-/* The retransmission timer has expired: all that is not known to have arrived is lost. */
+/* The retransmission timer has expired: everything without a known arrival is lost. */
 static void sim_timed_out(struct sim_sender *s, __u64 now_ns)
 {
 	if (s->state == TP_STATE_OPEN)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * simulate.c - flows by the laws of bpf/cc through a drop-tail queue, and what the watch would
- * record of them: on this host, at any rate.  A law-level simulation; it is no kernel.
+ * simulate.c - flows by the laws of bpf/cc through a drop-tail queue, and the watch's
+ * records: on this host, at any rate.  A law-level simulation; it is no kernel.
  */
 #include "abi/abi.h"
 #include "events.h"
@@ -17,7 +17,7 @@ struct sim_path {
 	__u32 rtt_us, up_us; /* round trips: of the path, of the part before the queue */
 	__u32 queue_packets;
 	__u32 most_burst;	 /* packets of a super-packet */
-	__u32 ack_every;	 /* packets that one acknowledgement stands for */
+	__u32 ack_every;	 /* packets per acknowledgement */
 	__u32 lost_of_million;	 /* behind the queue, at random */
 	__u32 seed, window_most; /* packets */
 };

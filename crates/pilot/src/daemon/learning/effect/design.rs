@@ -13,7 +13,7 @@ const PREFIXES: usize = 64;
 const PREFIXES_LEFT: usize = 48;
 /// Time after its last connection during which a group counts as active.
 pub const ACTIVE_S: u64 = 24 * 3600;
-/// The number of the group that has all addresses.
+/// The number of the group with all addresses.
 pub const ALL: u64 = u64::MAX;
 
 /// The groups with recent connections, each with the time of its last connection.
@@ -21,7 +21,7 @@ pub const ALL: u64 = u64::MAX;
 pub struct Activity(HashMap<u64, u64>);
 
 impl Activity {
-    /// Notes that a connection of this group ended.
+    /// Notes the end of a connection of this group.
     pub fn note(&mut self, group: u64, now_s: u64) {
         self.0.insert(group, now_s); // at most as many groups as there are assignment buckets
     }
@@ -37,9 +37,9 @@ impl Activity {
 /// Facts about this host. They are known a while after a start; the former design goes on meanwhile.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HostFacts {
-    /// Whether a queue is often full, so that all connections compete there; `None` if that is not known yet.
+    /// Whether a queue is often full, so that all connections compete there; `None` if not known yet.
     pub is_full: Option<bool>,
-    /// Groups that were active within a day, or since the start.
+    /// Groups active within a day, or since the start.
     pub groups: usize,
     /// Whether the daemon started less than a day ago.
     pub is_young: bool,
@@ -84,7 +84,7 @@ pub fn schedule(keys: &Keys, design: HoldOut, is_trial: bool, secret: [u64; 2]) 
     }
 }
 
-/// The group that an assignment bucket belongs to.
+/// The group of an assignment bucket.
 pub fn group_of(design: HoldOut, bucket: u32) -> u64 {
     match design {
         HoldOut::Host => ALL,

@@ -1,8 +1,8 @@
 //! Measures whether steering helps: holds connections out, computes the gain of the others against them, and
-//! has a guard that stops steering if it does harm (docs/understand/decisions/19-effect.md).
+//! has a guard to stop harmful steering (docs/understand/decisions/19-effect.md).
 //!
-//! The arithmetic is in `tcpilot_proof`. This module adds the clock, the assignment buckets that the BPF programs
-//! read, and the records that come back.
+//! The arithmetic is in `tcpilot_proof`. This module adds the clock, the BPF programs' assignment buckets,
+//! and the records coming back.
 
 mod design;
 mod outcome;
@@ -28,12 +28,12 @@ use design::{ACTIVE_S, ALL, Activity, HostFacts};
 use outcome::outcome;
 pub use saved::{Saved, secrets};
 
-/// The most stops by guards that are remembered.
+/// Maximum number of remembered stops by guards.
 const STOPS_MAX: usize = 32;
-/// The most hours for which the algorithms of connections are remembered.
+/// Maximum number of hours with remembered algorithms of connections.
 const CHOICES_MAX: usize = 24 * 14;
 
-/// The table of assignment buckets, `enum tp_trial` each, which the BPF programs read; in tests an array.
+/// The table of assignment buckets, `enum tp_trial` each, for the BPF programs; in tests an array.
 pub trait AssignmentTable: Send {
     /// Writes all assignment buckets.
     fn set(&mut self, all: &[u8; ASSIGNMENT_BUCKETS]);
@@ -64,17 +64,17 @@ struct Stop {
     until_s: u64,
 }
 
-/// Counts of connections of 16 KiB or more that have ended.
+/// Counts of ended connections of 16 KiB or more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 struct Counts {
     all: u64,
     held_out: u64,
-    /// Connections in a block that counts.
+    /// Connections in counted blocks.
     compared: u64,
 }
 
-/// Everything that is kept besides the trials.
+/// Everything kept besides the trials.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct Past {
@@ -82,7 +82,7 @@ struct Past {
     /// End of a trial without pauses.
     trial_until_s: u64,
     design: String,
-    /// The lengths in the schedule that the blocks belong to.
+    /// The lengths in the blocks' schedule.
     lengths_s: [u64; 2],
     counts: Counts,
     history: History,
@@ -107,7 +107,7 @@ pub struct Effect {
     /// The addresses of groups.
     names: HashMap<u64, String>,
     active: Activity,
-    /// Whether a queue of this host is often full; `None` if that is not known yet.
+    /// Whether a queue of this host is often full; `None` if not known yet.
     is_full: Option<bool>,
     started_s: u64,
     /// When `turn` has something to do next.
@@ -185,7 +185,7 @@ impl Effect {
         self.is_full = is_full;
     }
 
-    /// Takes a record; `algorithm` is that of its connection.
+    /// Takes a record; its connection has this `algorithm`.
     pub fn take(
         &mut self,
         record: &tp_record,
@@ -273,7 +273,7 @@ impl Effect {
         }
     }
 
-    /// Counts blocks that are over, and changes assignment buckets in time. Call it often.
+    /// Counts finished blocks, and changes assignment buckets in time. Call it often.
     pub fn turn(&mut self) {
         let now_s = self.now_s();
         if now_s < self.next_s {
@@ -282,7 +282,7 @@ impl Effect {
         self.close(now_s);
         self.redesign(now_s);
         self.write_buckets(now_s);
-        // One second is the shortest wait, which is soon enough for every change.
+        // The shortest wait, one second, is soon enough for every change.
         let next_s = self.schedule.next_change_s(now_s);
         let stops = self
             .whole
@@ -363,7 +363,7 @@ impl Effect {
             self.past.design = design.word().to_owned();
             self.past.lengths_s = lengths_s;
         } else if schedule != self.schedule {
-            // A trial begins or ends. A block that was free until now is not complete, so it does not count.
+            // A trial begins or ends. A block free until now is not complete, so it does not count.
             self.whole.break_off();
             self.policies.values_mut().for_each(Trial::break_off);
         }

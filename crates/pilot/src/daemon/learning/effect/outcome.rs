@@ -1,4 +1,4 @@
-//! Turns a record into the outcome of its connection, which a trial keeps.
+//! Turns a record into the outcome of its connection, for a trial.
 
 use tcpilot_abi::{
     TP_RECORD_FOREIGN, TP_RECORD_FORGOTTEN, TP_RECORD_SAMPLE, TP_RECORD_TIMED_OUT, Why, tp_record,
@@ -11,7 +11,7 @@ use crate::daemon::learning::translate::{has, measures};
 /// show the outcome. A rescued or tuned connection counts as it ended, because rescue and tuning are judged
 /// too.
 pub fn outcome(record: &tp_record, ticks_per_s: u32) -> Option<Outcome> {
-    // A peer that vanished leaves a long wait with any algorithm.
+    // A vanished peer leaves a long wait with any algorithm.
     let excluded = TP_RECORD_SAMPLE | TP_RECORD_FORGOTTEN | TP_RECORD_FOREIGN | TP_RECORD_TIMED_OUT;
     if has(record, excluded) || Why::from_number(record.why).is_left_alone() {
         return None;
@@ -62,7 +62,7 @@ mod tests {
         assert!((seen.inflation_nats - 2f64.ln()).abs() < 1e-9);
         assert!((seen.retransmitted - 0.01).abs() < 1e-9 && seen.bytes == 1_000_000);
         assert!((seen.expected_nats - tcpilot_proof::outcome::expected(1_000_000)).abs() < 1e-9);
-        // The round trip of the handshake includes the queue that the connection's block made.
+        // The round trip of the handshake includes the queue made by the connection's block.
         let queued = tp_record {
             handshake_us: 180_000,
             ..record()

@@ -1,6 +1,5 @@
-//! The results of the comparison, and the blocks that are under way, in the state file. The secrets, `Past`,
-//! each policy and each group have a row. The rows are in the learner's table, under a name that no policy
-//! has.
+//! The results of the comparison, and the open blocks, in the state file. The secrets, `Past`, each policy
+//! and each group have a row. The rows are in the learner's table, under a name that no policy can have.
 
 use std::{
     collections::HashMap,
@@ -39,7 +38,7 @@ struct Named {
 /// The content of the file.
 #[derive(Debug, Default)]
 pub struct Saved {
-    /// The secrets that decide the assignment bucket of a group, and when it is held out.
+    /// The secrets that decide a group's assignment bucket and its hold-out times.
     pub(super) secrets: AssignmentSecrets,
     pub(super) past: Past,
     hosts: HashMap<String, Host>,
@@ -86,7 +85,7 @@ impl Saved {
         }
     }
 
-    /// If the secrets are missing, makes new ones and forgets the rest, which means nothing without them.
+    /// If the secrets are missing, makes new ones and forgets the rest: it means nothing without them.
     fn checked(mut self) -> Saved {
         let saved = &mut self;
         if saved.damaged > 0 {
@@ -106,7 +105,7 @@ impl Saved {
         self
     }
 
-    /// The same if it has these secrets, which the programs have already; else a new state with them.
+    /// Keeps the state if it has these secrets, already known to the programs; else a new state with them.
     pub fn with_secrets(self, secrets: AssignmentSecrets) -> Saved {
         if self.secrets == secrets {
             return self;
@@ -210,7 +209,7 @@ impl Effect {
         self.unsaved_all = is_new;
     }
 
-    /// The rows to save: all, or those that changed since the last call.
+    /// The rows to save: all, or those changed since the last call.
     pub fn unsaved(&mut self, all: bool) -> Knowledge {
         let all = all || std::mem::take(&mut self.unsaved_all);
         let mut knowledge = Knowledge {

@@ -1,4 +1,4 @@
-//! The effect of made-up records, with assignment buckets in memory and a clock that the test sets.
+//! The effect of made-up records, with assignment buckets in memory and a clock set by the test.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +18,7 @@ impl AssignmentTable for InMemory {
 struct World {
     effect: Effect,
     buckets: InMemory,
-    /// The seconds by which the test's clock is ahead of the real one.
+    /// Seconds the test's clock is ahead of the real one.
     now_s: u64,
 }
 
@@ -307,7 +307,7 @@ fn stop_of_a_trial_outlasts_it() {
     assert!(world.effect.stopped(7).is_none());
 }
 
-/// The host's guard has seen the good of former blocks, so that of the only group stops steering first.
+/// The host's guard has seen the gain of former blocks, so the only group's guard stops steering first.
 #[test]
 fn joint_stop_applies_to_each_address() {
     let mut world = World::new(Keys {
@@ -365,7 +365,7 @@ fn report_and_stops_survive_a_restart() {
     assert!((after.worst[0].change - before.worst[0].change).abs() < 1e-9);
     let all = |world: &World| world.buckets.0.lock().unwrap().clone();
     assert_eq!(all(&restarted), all(&world));
-    // Nothing is written again, except for the rows that are always written.
+    // Nothing is written again, except for the rows always written.
     let again = restarted.effect.unsaved(false);
     assert!(
         !again.is_all && again.rows.len() <= 4,

@@ -27,7 +27,7 @@ struct Told<'a> {
     unit: fn(f64) -> f64,
 }
 
-/// The measures that a report shows.
+/// The measures of a report.
 fn told(effects: &Effects) -> Vec<Told<'_>> {
     let nats = |name: String, pairs, aim| Told {
         name,
@@ -70,7 +70,7 @@ fn class_name(class: usize) -> String {
 }
 
 impl Told<'_> {
-    /// The view of a measure. `pairs_per_s` is the rate at which pairs come; `None` if it is not known.
+    /// The view of a measure. `pairs_per_s` is the rate of new pairs; `None` if unknown.
     fn view(&self, pairs_per_s: Option<f64>) -> MeasureView {
         let sequence = Sequence::default();
         let interval = self.pairs.interval(&sequence).map(|i| i.map(self.unit));
@@ -171,7 +171,7 @@ impl Effect {
         }
     }
 
-    /// The rate at which pairs have come so far; `None` before the first pair.
+    /// The rate of pairs so far; `None` before the first pair.
     fn pairs_per_s(&self, now_s: u64) -> Option<f64> {
         let pairs = self.whole.host.effects.goodput.count;
         let passed_s = now_s.saturating_sub(self.past.since_s);
@@ -259,7 +259,7 @@ impl Effect {
         tcpilot_core::choice_dist::assignment_bucket(&self.secrets, &remote.words())
     }
 
-    /// The sentence of the stop that affects an address's assignment bucket, if there is one.
+    /// The sentence of the stop for an address's assignment bucket, if there is one.
     pub fn stopped(&self, bucket: u32) -> Option<String> {
         let now_s = self.now_s();
         let group = super::design::group_of(self.design, bucket);

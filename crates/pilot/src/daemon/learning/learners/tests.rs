@@ -113,7 +113,7 @@ fn words(address: &str) -> [u32; 4] {
     Prefix::around(address.parse().unwrap(), 128).words()
 }
 
-/// The record of a megabyte from an address that took this many ticks.
+/// The record of a megabyte, in this many ticks, from an address.
 pub fn record(address: &str, arm: u8, ticks: u32) -> tp_record {
     let now_ns = tcpilot_kernel::clock::monotonic_ns();
     tp_record {
@@ -382,7 +382,7 @@ fn new_namespace_is_named_after_many_others() {
     for domain in 1..10_000 {
         learners.note_origin(&of(domain));
         learners.records += 1;
-        learners.note_origin(&of(1)); // one that stays
+        learners.note_origin(&of(1)); // this one stays
     }
     learners.take(&of(10_000));
     let seen = learners.explain(&"10.0.0.7".parse().unwrap(), &Live::default());

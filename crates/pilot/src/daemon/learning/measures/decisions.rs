@@ -3,7 +3,7 @@
 use tcpilot_abi::Why;
 use tcpilot_learner::bytes::{Reader, Writer};
 
-/// The most decisions that a path remembers.
+/// Maximum number of decisions kept for a path.
 pub const MOST: usize = 8;
 
 /// Bits of the fields of a decision, from the lowest.
@@ -47,7 +47,7 @@ impl End {
 /// A choice, and its result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Decision {
-    /// When, in whole seconds since 1970; known modulo 2^27 seconds, which is four years.
+    /// When, in whole seconds since 1970; known modulo 2^27 seconds (four years).
     pub at_s: u64,
     /// The learner's number of the algorithm; `None` if it has none.
     pub arm: Option<usize>,
@@ -173,7 +173,7 @@ fn bits_of(bytes: &[u8; BYTES]) -> u64 {
     u64::from_le_bytes(all)
 }
 
-/// Everything by which a decision is known again: time, algorithm, reason.
+/// The identity of a decision: time, algorithm, reason.
 fn identity(bytes: &[u8; BYTES]) -> u64 {
     bits_of(bytes) & ((1 << (TIME + ARM + WHY + DRY_RUN)) - 1)
 }

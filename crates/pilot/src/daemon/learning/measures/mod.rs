@@ -1,8 +1,8 @@
-//! The measures of each path that a policy's learner knows, from the records of its connections: least and
-//! smoothed RTT, highest rate, loss, slow-start threshold, connections by algorithm, the last decisions. They
-//! do not depend on the learner.
+//! The measures of each path of a policy's learner, from the records of its connections: least and smoothed
+//! RTT, highest rate, loss, slow-start threshold, connections by algorithm, the last decisions. They do not
+//! depend on the learner.
 //!
-//! There may be a million paths, so that each has a few bytes: 96, and 20 for each algorithm. The place of a
+//! There may be a million paths, so each has only a few bytes: 96, and 20 for each algorithm. The place of a
 //! path is found by a keyed hash of 64 bits: two of a million paths share one with probability 3 · 10⁻⁸.
 
 mod decisions;
@@ -25,7 +25,7 @@ use decisions::Decision;
 use path::{OfArm, OfPath};
 pub use path::{Sample, Windows};
 
-/// Paths without a learner's path that are kept until the next sweep, in addition to an eighth of all.
+/// Spare paths, unknown to the learner, that are kept until the next sweep, in addition to an eighth of all.
 const SPARE: usize = 1024;
 
 /// The book of a policy.
@@ -123,7 +123,7 @@ impl Book {
         place.map_or_else(Vec::new, |place| self.paths[place].decisions(now_s))
     }
 
-    /// Whether so many paths are not the learner's (it has `known`) that a sweep is worth it.
+    /// Whether enough paths are unknown to the learner (it has `known`) to make a sweep worth it.
     pub fn needs_sweep(&self, known: usize) -> bool {
         self.places.len() > known + known / 8 + SPARE
     }

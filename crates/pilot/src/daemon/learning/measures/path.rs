@@ -38,11 +38,11 @@ pub struct Windows {
 #[derive(Clone, Debug)]
 pub struct Sample {
     at_s: f64,
-    /// The learner's number of the algorithm that the record measures.
+    /// The learner's number of the record's algorithm.
     arm: Option<usize>,
-    /// Connections that ended.
+    /// Ended connections.
     ends: u32,
-    /// Connections that ended, or left the algorithm that was chosen for them.
+    /// Connections that ended or left their chosen algorithm.
     chosen: u32,
     is_favourite: bool,
     was_sampled: bool,
@@ -58,7 +58,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// `None` if nobody knows which path the record is about.
+    /// `None` if the record's path is unknown.
     pub fn new(record: &tp_record, before: &Before, terms: &Terms<'_>) -> Option<Sample> {
         if has(record, TP_RECORD_FORGOTTEN) {
             return None; // its class is part of the path
@@ -102,12 +102,13 @@ impl Sample {
     }
 }
 
-/// Acknowledged bytes from which on a mean counts by itself: with fewer a connection seldom leaves slow start, and most
-/// applications that send now and then have sent no more.
+/// Acknowledged bytes from which on a mean counts by itself. With fewer, a connection seldom leaves slow
+/// start; most applications with occasional data send no more.
 const MEAN_BYTES_MIN: u64 = 65536;
 
-/// The delivery rate in bytes per second: the higher of the last sample, unless the application limited it, and
-/// of the mean while data was under way. The last sample of a connection is often that of its FIN. 0: unknown.
+/// The delivery rate in bytes per second: the higher of the last sample, unless the application limited it,
+/// and the mean while data was in flight. The last sample of a connection often belongs to its FIN. 0:
+/// unknown.
 fn rate(record: &tp_record, measured: &Measures, ticks_per_s: u32) -> u64 {
     let last = u64::from(record.rate) * 1000;
     // Without a last sample nobody knows whether the application was the limit.
@@ -127,7 +128,7 @@ fn mean(measured: &Measures, ticks_per_s: u32) -> Option<u64> {
         .filter(|_| is_long)
 }
 
-/// The choice that a record is about. Its result is that of the whole connection, if it has had one algorithm.
+/// The choice behind a record. Its result is the whole connection's, if the connection has had one algorithm.
 fn decision(
     record: &tp_record,
     arm: Option<usize>,
@@ -175,13 +176,13 @@ pub struct OfPath {
     /// Segments, and those sent again.
     segments: Window<u32>,
     retransmitted: Window<u32>,
-    /// Connections that ended.
+    /// Ended connections.
     connections: u32,
     decisions: Decisions,
 }
 
 impl OfPath {
-    /// Moves the windows on to this time, and says how far those of the algorithms have to move.
+    /// Moves the windows on to this time, and returns how far the algorithms' windows have to move.
     pub fn pass(&mut self, now_s: f64, windows: &Windows) -> Passed {
         let passed = self.epoch.pass(Epoch::at(now_s, windows.window_s));
         self.rate.pass(passed);
@@ -322,7 +323,7 @@ impl Sample {
         self.at_s
     }
 
-    /// The learner's number of the algorithm that it measures.
+    /// The learner's number of the measured algorithm.
     pub fn arm(&self) -> Option<usize> {
         self.arm
     }

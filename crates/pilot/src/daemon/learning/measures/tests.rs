@@ -89,7 +89,7 @@ impl Tried {
     }
 }
 
-/// A megabyte in half a second, that ended at this second.
+/// A megabyte in half a second, ending at this second.
 fn record(host: u8, at: u64) -> tp_record {
     tp_record {
         remote: [
@@ -190,7 +190,7 @@ fn a_long_connection_counts_once() {
         .map(|made| made.end.word())
         .collect();
     assert_eq!(ends, ["closed"]);
-    // How much a former daemon was told is not known.
+    // The part known to a former daemon is unknown.
     tried.take(&end, &Before::Unknown);
     let view = tried.view(&sample, 1010);
     assert_eq!(view.connections, 2);
@@ -307,7 +307,7 @@ fn paths_that_the_learner_forgot_are_forgotten() {
     assert!(fresh.iter().all(|host| of_new(host) == 1));
 }
 
-/// The hash table is counted with its free places: a power of two, seven eighths of which may be in use, with
+/// The hash table is counted with its free places: a power of two, at most seven eighths of it in use, with
 /// an entry and a byte each.
 #[test]
 fn a_path_costs_at_most_160_bytes() {

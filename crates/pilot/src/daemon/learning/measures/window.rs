@@ -1,13 +1,13 @@
-//! Extremes of a recent measure, by the rules of `bpf/core/window.h`: in two halves, so that a sample is
-//! dropped after one to two windows. A path has several, and a host many paths, so each half has 16 bits.
+//! Extremes of a recent measure, by the rules of `bpf/core/window.h`: in two halves, to drop a sample after
+//! one to two windows. A path has several windows, and a host many paths, so each half has 16 bits.
 
 use tcpilot_learner::bytes::{Reader, Writer};
 
-/// Greatest number that a half can hold.
+/// Greatest number of a half.
 const LARGEST: u64 = 1 << 47;
 
-/// A number from 1 to [`LARGEST`] in 16 bits, by its logarithm; 0 means that there is none. Each step is
-/// 0.05 % above the last, so numbers below 1000 come back exactly, and larger ones within 0.03 %.
+/// A number from 1 to [`LARGEST`] in 16 bits, by its logarithm; 0 means none. Each step is 0.05 % above the
+/// last, so numbers below 1000 come back exactly, and larger ones within 0.03 %.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Log16(u16);
 
@@ -52,7 +52,7 @@ impl Epoch {
         Epoch(number as u16)
     }
 
-    /// Moves on to `to`, unless that is the epoch before.
+    /// Moves on to `to`, unless `to` is the epoch before.
     pub fn pass(&mut self, to: Epoch) -> Passed {
         let passed = match to.0.wrapping_sub(self.0) {
             0 | u16::MAX => return Passed::None,
@@ -127,7 +127,7 @@ impl Window<Log16> {
 }
 
 impl Window<u32> {
-    /// For sums. A sum that would overflow stays at its greatest value.
+    /// For sums. An overflowing sum stays at the greatest value.
     pub fn add(&mut self, number: u64) {
         let number = number.try_into().unwrap_or(u32::MAX);
         self.current = self.current.saturating_add(number);

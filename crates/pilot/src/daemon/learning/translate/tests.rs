@@ -147,7 +147,7 @@ fn sums_after_a_rescue_belong_to_next() {
     );
     assert_eq!(told(&end, Some(&before)).unwrap().arm, 0);
     assert!((reward_of(&end, Some(&before)).nats - 2e6f64.ln()).abs() < 1e-9);
-    // A daemon that did not see the switch has only the sums of both algorithms.
+    // A daemon without the record of the switch has only the sums of both algorithms.
     assert_eq!(told(&end, None), Err(Rejected::Switched));
 }
 
@@ -207,7 +207,7 @@ fn short_busy_time_uses_the_last_sample() {
 
 #[test]
 fn few_round_trips_count_less() {
-    // 1 MB/s over 20 ms is 20 kB under way: 20 kB are a quarter of four times that.
+    // 1 MB/s over 20 ms is 20 kB in flight: 20 kB are a quarter of four times as much.
     let short = tp_record {
         bytes_acked: 20_000,
         busy_ticks: 5,
