@@ -35,7 +35,7 @@ test: ## before a commit, and in CI: every test, those of kernels on the oldest 
 
 test-all: ## before a release: the release build, all kernels, another clang, a browser, two campaigns
 	@PROFILE=release scripts/stages check unit-test host-test mpquic-test vm-test learner-test \
-		clang-test machine-test metrics-test collector-test browser-test lab-test deny book
+		clang-test machine-test metrics-test collector-test browser-test lab-test fuzz deny book
 	@echo "make test-all: all passed"
 
 OLD_RUST = $(filter 85 86 87,$(shell cargo --version | cut -d. -f2))
@@ -129,6 +129,11 @@ browser-test: setup ## the laboratory's reports in a headless Chromium
 	@scripts/setup browser
 	cd lab && $(BIN)/pytest -q -m browser
 
+SECONDS ?= 60
+
+fuzz: setup ## give every reader broken input: SECONDS for each target, one after the other
+	@scripts/fuzz $(SECONDS)
+
 bench: setup release ## what the pilot costs per connection, in virtual time
 	$(TCPLAB) run cost
 	$(TCPLAB) publish --show results/latest
@@ -181,5 +186,5 @@ build: ## build target/release/tcpilot
 release: build
 	@$(CARGO) build --release --bins
 
-.PHONY: help setup build run demo test test-all clang-test check deny book unit-test unit-test-rust unit-test-lab host-test mpquic-test upgrade-test vm-test \
+.PHONY: help setup build run demo test test-all clang-test check deny book fuzz unit-test unit-test-rust unit-test-lab host-test mpquic-test upgrade-test vm-test \
 	vm-test-ends learner-test machine-test arm64-test metrics-test collector-test browser-test bench lab lab-test experiments deb dist arm64 image release

@@ -4,7 +4,14 @@ fn main() {
     for file in ["native", "../../bpf"] {
         println!("cargo:rerun-if-changed={file}");
     }
-    cc::Build::new()
+    let mut build = cc::Build::new();
+    if std::env::var_os("CARGO_CFG_FUZZING").is_some() {
+        build.compiler("clang").flags([
+            "-fsanitize=fuzzer-no-link,address,bounds,shift,integer-divide-by-zero",
+            "-fsanitize-trap=bounds,shift,integer-divide-by-zero",
+        ]);
+    }
+    build
         .files(["native/capture.c", "native/maps.c"])
         .includes(["native", "../../bpf"])
         // Numbers wrap in the kernel's machine, and words of keys are read as others.

@@ -14,7 +14,14 @@ fn main() {
     ] {
         println!("cargo:rerun-if-changed={file}");
     }
-    cc::Build::new()
+    let mut build = cc::Build::new();
+    if env::var_os("CARGO_CFG_FUZZING").is_some() {
+        build.compiler("clang").flags([
+            "-fsanitize=fuzzer-no-link,address,bounds,shift,integer-divide-by-zero",
+            "-fsanitize-trap=bounds,shift,integer-divide-by-zero",
+        ]);
+    }
+    build
         .files(["native.c", "native_choice_dist.c", "native_watch.c"])
         .include("../../bpf")
         .warnings(false) // #pragma unroll is clang's; the host's compiler may be gcc

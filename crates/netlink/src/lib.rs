@@ -123,7 +123,7 @@ impl Socket {
         loop {
             let (_, length) = recv(&self.socket, buffer.as_mut_slice(), RecvFlags::TRUNC)?;
             let datagram = buffer.get(..length).ok_or(io::ErrorKind::InvalidData)?;
-            if read_answer(datagram, sequence, &mut each)? {
+            if messages(datagram, sequence, &mut each)? {
                 return Ok(());
             }
         }
@@ -147,7 +147,10 @@ fn encode(question: &Question<'_>, sequence: u32) -> Vec<u8> {
 /// Calls `each` with the messages of a datagram; says whether the answer ends with it.
 ///
 /// Skips messages with another sequence number: they answer an earlier question, ended by an error.
-fn read_answer(
+///
+/// # Errors
+/// The kernel's refusal; [`io::ErrorKind::InvalidData`] for a message cut short.
+pub fn messages(
     mut datagram: &[u8],
     sequence: u32,
     each: &mut impl FnMut(&[u8]),
@@ -289,7 +292,7 @@ mod tests {
 
     fn read(datagram: &[u8]) -> (io::Result<bool>, Vec<Vec<u8>>) {
         let mut bodies = Vec::new();
-        let ends = read_answer(datagram, 7, &mut |body: &[u8]| bodies.push(body.to_vec()));
+        let ends = messages(datagram, 7, &mut |body: &[u8]| bodies.push(body.to_vec()));
         (ends, bodies)
     }
 

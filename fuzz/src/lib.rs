@@ -1,0 +1,34 @@
+//! Fuzz targets: each function takes any bytes and must return. A panic, an endless loop, a wrong access of the C
+//! code (found by its sanitizers), or a broken promise of a reader is a fault.
+//!
+//! `make fuzz SECONDS=60` runs each target so long, from the inputs in `corpus/TARGET`. Inputs that once failed are
+//! in `regressions/TARGET`; `cargo test -p tcpilot-fuzz` gives both to their target.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a panic is how a target reports"
+)]
+
+mod daemon;
+mod learner;
+mod watch;
+
+pub use daemon::{config, netlink, protocol, state};
+pub use learner::rows;
+pub use watch::{capture, model, packets, rounds};
+
+/// A target.
+pub type Target = fn(&[u8]);
+
+/// All targets, by name.
+pub const TARGETS: [(&str, Target); 9] = [
+    ("capture", capture),
+    ("config", config),
+    ("model", model),
+    ("netlink", netlink),
+    ("packets", packets),
+    ("protocol", protocol),
+    ("rounds", rounds),
+    ("rows", rows),
+    ("state", state),
+];

@@ -1,0 +1,123 @@
+//! What the watch reads: captures, packets, models.
+
+use std::sync::OnceLock;
+
+use tcpilot_abi::{
+    TP_CLASSIFIER_TCPILOT, TP_FEATURES, TP_NO_CLASS, from_bytes, tp_model, tp_round, tp_shape,
+    tp_verdict,
+};
+use tcpilot_capture::{Frame, Judge, Options, read};
+use tcpilot_core::{model::Model, watch};
+
+const OPTIONS: Options = Options {
+    classifier: TP_CLASSIFIER_TCPILOT,
+    one_way: false,
+    udp: true,
+    flows_max: 64,
+};
+/// Most bytes of a packet in `packets`, and of a super-packet's payload.
+const FRAME_MOST: usize = 512;
+const PAYLOAD_MOST: u32 = 1 << 24;
+
+fn judge() -> Judge {
+    let none = Model::without_trees();
+    Judge::start(&OPTIONS, &none, &none, &none).expect("memory for the tables")
+}
+
+/// No flow can have more than its packets had.
+fn check(judge: &Judge, packets: u64) {
+    assert!(judge.counts().packets <= packets);
+    for flow in judge.flows() {
+        let (payload, segment) = (flow.last_payload, flow.segment_bytes);
+        assert!(payload < PAYLOAD_MOST, "a payload of {payload} bytes");
+        assert!(segment < PAYLOAD_MOST, "segments of {segment} bytes");
+    }
+}
+
+/// A file of `watch --read`.
+pub fn capture(data: &[u8]) {
+    let mut judge = judge();
+    let mut packets = 0;
+    let _ = read(data, |frame| {
+        packets += 1;
+        judge.take(frame);
+        true
+    });
+    check(&judge, packets);
+}
+
+/// Packets at a device, without a file's format: the link type, then for each its delay in 16 microseconds, its
+/// length on the wire, its captured length, and its bytes.
+pub fn packets(data: &[u8]) {
+    let Some((link_type, mut rest)) = data.split_first() else {
+        return;
+    };
+    let mut judge = judge();
+    let (mut at_ns, mut packets) = (1_000_000_000, 0);
+    while let [wait, length, captured, more @ ..] = rest {
+        let bytes = usize::from(*captured).min(more.len()).min(FRAME_MOST);
+        let (data, after) = more.split_at(bytes);
+        at_ns += u64::from(*wait) * 16_000;
+        packets += 1;
+        judge.take(&Frame {
+            at_ns: Some(at_ns),
+            length: bytes.max(usize::from(*length) * 8),
+            data,
+            link_type: [1, 101, 113, 276, 0][usize::from(*link_type) % 5],
+            device: 1,
+        });
+        rest = after;
+    }
+    check(&judge, packets);
+}
+
+/// A model's file. An accepted one must judge any features within its own tables.
+pub fn model(data: &[u8]) {
+    let Ok(model) = Model::read(data) else {
+        return;
+    };
+    let (shape, mut verdict) = (tp_shape::default(), tp_verdict::default());
+    for seed in 0..4_u32 {
+        let mut round = tp_round::default();
+        (round.rtt_us, round.min_rtt_us) = (seed * 50_000 + 1, 50_000);
+        watch::classify(&mut verdict, &shape, &round, &model.in_kernel);
+        check_verdict(&verdict, &model.in_kernel);
+    }
+}
+
+fn check_verdict(verdict: &tp_verdict, model: &tp_model) {
+    let name = u32::from(verdict.name);
+    assert!(
+        name < model.classes || name == TP_NO_CLASS,
+        "class {name} of {}",
+        model.classes
+    );
+}
+
+fn shipped() -> &'static tp_model {
+    static SHIPPED: OnceLock<Box<tp_model>> = OnceLock::new();
+    SHIPPED.get_or_init(|| {
+        let file = include_bytes!("../../bpf/watch/model.json.gz");
+        Model::read(file).expect("the model of this tree").in_kernel
+    })
+}
+
+/// Measures of rounds, any bits: the arithmetic of the features and the forest.
+pub fn rounds(data: &[u8]) {
+    let (mut shape, mut verdict) = (tp_shape::default(), tp_verdict::default());
+    let mut features = [0; TP_FEATURES as usize];
+    let bytes = size_of::<tp_round>();
+    for chunk in data.chunks(bytes).take(64) {
+        let mut whole = vec![0; bytes];
+        whole[..chunk.len()].copy_from_slice(chunk);
+        let Some(round) = from_bytes::<tp_round>(&whole) else {
+            return;
+        };
+        watch::shape_round(&mut shape, &round);
+        watch::features(&shape, &round, &mut features);
+        watch::classify(&mut verdict, &shape, &round, shipped());
+        let _ = watch::may_track_lightly(&verdict, &shape, &round);
+        let _ = watch::light_us(&shape, &round);
+        check_verdict(&verdict, shipped());
+    }
+}
