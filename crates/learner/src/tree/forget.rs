@@ -5,7 +5,7 @@ use crate::linalg::NotPositive;
 use crate::lineage::{Key, Level, NodeKey};
 use crate::path::{Evidence, left};
 
-/// A node without children that knows less than so many samples is not worth its memory.
+/// With less knowledge than so many samples, a node without children is not worth its memory.
 const NODE_SAMPLES_MIN: f64 = 0.1;
 
 impl<const C: usize> Tree<C> {
@@ -17,12 +17,12 @@ impl<const C: usize> Tree<C> {
         weight * left(now_s - self.at_s(id), self.memory.path_s) * (-doubts).exp2()
     }
 
-    /// Forgets so many paths, first those with samples that count least by now, because they are
+    /// Forgets so many paths, first those with the lowest weight of samples by now: these are
     /// few or old. Then it forgets nodes without children, if they know nothing or are more than
     /// `nodes_max`. Returns all their keys.
     ///
     /// # Errors
-    /// [`NotPositive`] when the tree has lost its digits; [`Tree::rebuild`] mends that.
+    /// [`NotPositive`] when the tree has lost its digits; [`Tree::rebuild`] mends it.
     pub fn forget_least(
         &mut self,
         count: usize,

@@ -1,7 +1,7 @@
 //! Rows of paths and nodes, to be saved and read again.
 //!
 //! Each row stands for itself: a path's key gives all nodes above it, and a node's row has the knowledge
-//! that its children's rows lack. So a lost or damaged row spoils no other.
+//! missing in its children's rows. So a lost or damaged row spoils no other.
 
 use super::beside::InOctave;
 use super::store::{pack, triangle, unpack};
@@ -18,7 +18,7 @@ use crate::settings::Memory;
 /// Samples older than so many half-lives are not restored: only a 64th of their weight is left.
 const HALF_LIVES_MAX: f64 = 6.0;
 
-/// Half-lives that a node's knowledge may be old; its children add to it.
+/// Greatest age of a node's knowledge in half-lives; its children add to it.
 const NODE_HALF_LIVES_MAX: f64 = 12.0;
 
 /// Bytes of a saved key.
@@ -208,7 +208,7 @@ impl<const C: usize> Tree<C> {
         Some(Taken::Up)
     }
 
-    /// Computes the sums once all rows are restored. Nodes that got their message from a row keep it.
+    /// Computes the sums once all rows are restored. Nodes with a message from a row keep it.
     ///
     /// # Errors
     /// [`NotPositive`] if rows contradict each other.
@@ -225,7 +225,7 @@ impl<const C: usize> Tree<C> {
         self.nodes.iter_mut().for_each(|node| node.unsaved = true);
     }
 
-    /// Gives at most `most` of the paths and nodes that changed since they were last given; says whether
+    /// Gives at most `most` of the paths and nodes changed since they were last given. Returns whether
     /// those were all.
     pub(crate) fn unsaved(&mut self, most: usize, mut each: impl FnMut(&[u8], &[u8])) -> bool {
         let mut count = 0;
