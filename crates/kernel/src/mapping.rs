@@ -1,4 +1,4 @@
-//! Memory that this process shares with the programs.
+//! Memory shared by this process and the programs.
 
 use std::{
     io,
@@ -54,7 +54,7 @@ impl Mapping {
     /// The word of 64 bits at this index; `None` beyond the end.
     pub(crate) fn word(&self, number: usize) -> Option<&AtomicU64> {
         let is_inside = number < self.len / size_of::<u64>();
-        // SAFETY: within the mapping, which starts on a page and lives as long as self.
+        // SAFETY: within the mapping. This starts on a page and lives as long as self.
         is_inside.then(|| unsafe { self.at.cast::<AtomicU64>().add(number).as_ref() })
     }
 
@@ -65,7 +65,7 @@ impl Mapping {
         is_inside.then(|| unsafe { self.at.cast::<AtomicU32>().add(number).as_ref() })
     }
 
-    /// The value with this index, of structures of whole words that follow each other. The programs may write it
+    /// The value with this index, of contiguous structures of whole words. The programs may write it
     /// meanwhile: each word of 64 bits is whole.
     pub(crate) fn value<T: Plain>(&self, number: usize) -> Option<T> {
         const { assert!(size_of::<T>() % size_of::<u64>() == 0) };

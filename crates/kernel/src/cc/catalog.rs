@@ -1,6 +1,6 @@
-//! The congestion controls that come with tcpilot, and facts about the kernel's.
+//! Tcpilot's own congestion controls, and facts about the kernel's.
 
-/// Prefix of every name that we register, so that it never clashes with one of the kernel's.
+/// Prefix of every name we register, so it never clashes with one of the kernel's.
 pub const PREFIX: &str = "tp_";
 
 /// Compiled objects by their file's name, from bpf/cc.
@@ -25,7 +25,7 @@ const fn about(name: &'static str, good_for: &'static str, source: &'static str)
     }
 }
 
-/// Ours come first, in the order of their age; then those that only kernels have.
+/// Ours come first, in the order of their age; then the kernels' own.
 static ABOUT: &[About] = &[
     about(
         "reno",

@@ -1,4 +1,4 @@
-//! Checks that a registered algorithm carries data, by one connection over loopback.
+//! Checks whether a registered algorithm carries data, by one connection over loopback.
 
 use std::{
     io::{self, Read, Write},
@@ -14,7 +14,7 @@ use crate::Error;
 const BYTES: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Sends a megabyte over loopback with this algorithm, and compares the data that arrive.
+/// Sends a megabyte over loopback with this algorithm, and compares the received data.
 ///
 /// # Errors
 /// [`Error::CcVerify`].
@@ -34,7 +34,7 @@ fn connect_with(name: &str, to: SocketAddr) -> io::Result<TcpStream> {
 }
 
 fn transfer(name: &str) -> io::Result<()> {
-    // At both ends, and before they connect: Linux refuses ECN to an algorithm that needs it if the listener
+    // At both ends, and before they connect: Linux refuses ECN to an algorithm with need of it if the listener
     // has another one, and such an algorithm leaves the connection to reno then.
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     sockopt::set_tcp_congestion(&listener, name)?;

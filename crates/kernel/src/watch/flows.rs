@@ -20,7 +20,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Maps the table, which has so many places.
+    /// Maps the table of so many places.
     pub fn new(map: BorrowedFd<'_>, places: u32) -> Result<Table, Error> {
         let places = places as usize;
         let memory = Mapping::new(map, 0, places * size_of::<tp_watch_flow>(), true)?;
@@ -55,7 +55,7 @@ impl Table {
     }
 }
 
-/// Bytes of a flow that have left the queue, or still wait in it; dropped bytes do not count.
+/// Bytes of a flow after leaving the queue, or still waiting in it; dropped bytes do not count.
 pub fn left_bytes(flow: &tp_watch_flow) -> u64 {
     flow.bytes.saturating_sub(flow.dropped_bytes)
 }

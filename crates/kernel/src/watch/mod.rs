@@ -182,10 +182,10 @@ impl Watch {
         self.hooks.follow(&self.skel, ifindex)
     }
 
-    /// Says whether the device queues packets, as long as that does not change.
+    /// Says whether the device queues packets, as long as this does not change.
     ///
     /// # Errors
-    /// [`Error::Map`] if the program that sees packets leave cannot be attached.
+    /// [`Error::Map`] if the program for leaving packets cannot be attached.
     pub fn set_queue(&mut self, has_queue: bool) -> Result<(), Error> {
         self.hooks.leave(&mut self.skel, has_queue)
     }
