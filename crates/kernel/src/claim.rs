@@ -156,7 +156,7 @@ fn is_related(cgroup: &Path, id: u64, claimed: &HashSet<u64>) -> io::Result<bool
 mod tests {
     use super::*;
 
-    /// Directories in place of cgroups, and a folder for the claims.
+    /// Directories that pass for cgroups, and a folder for the claims.
     struct Tree(tempfile::TempDir);
 
     impl Tree {

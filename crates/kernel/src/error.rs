@@ -84,7 +84,7 @@ pub enum Error {
     /// An algorithm with only one way to count acknowledgements.
     #[error("{0} counts acknowledgements in one way only")]
     CcCounting(String),
-    /// A name impossible for our algorithms.
+    /// A name that none of our algorithms can have.
     #[error("\"{}\" is no name of a congestion control", .0.escape_debug())]
     CcName(String),
     /// The kernel refused a congestion control, most likely the verifier.
@@ -109,7 +109,7 @@ pub enum Error {
     /// An unregistered name.
     #[error("{0} is not loaded")]
     CcNotLoaded(String),
-    /// A name registered, but not by a pin.
+    /// A name that is registered, but not by a pin.
     #[error("{0} was not loaded by `tcpilot cc load`")]
     CcNotPinned(String),
     /// Its pin is gone, but it is still registered.

@@ -211,7 +211,7 @@ pub fn named_netns() -> Vec<(u32, String)> {
         .collect()
 }
 
-/// Every network namespace with a name or a process, each once, opened for a thread to enter it.
+/// Every network namespace with a name or a process, each once, opened so that a thread can enter it.
 pub fn all_netns() -> Vec<fs::File> {
     let named = fs::read_dir("/run/netns")
         .into_iter()

@@ -1,4 +1,4 @@
-//! The only crate with libbpf: this kernel's facilities, the programs and maps of the pilot and the
+//! The only crate that uses libbpf: this kernel's facilities, the programs and maps of the pilot and the
 //! watch, and the congestion controls.
 //!
 //! The process owns the pilot's links: when the process ends, for any reason, the kernel

@@ -54,7 +54,7 @@ impl Mapping {
     /// The word of 64 bits at this index; `None` beyond the end.
     pub(crate) fn word(&self, number: usize) -> Option<&AtomicU64> {
         let is_inside = number < self.len / size_of::<u64>();
-        // SAFETY: within the mapping. This starts on a page and lives as long as self.
+        // SAFETY: within the mapping, which starts on a page and lives as long as self.
         is_inside.then(|| unsafe { self.at.cast::<AtomicU64>().add(number).as_ref() })
     }
 

@@ -144,7 +144,7 @@ impl Pilot {
         Ok(pilot)
     }
 
-    /// The number of paths with room in the table.
+    /// The number of paths that the table has room for.
     pub fn capacity(&self) -> u32 {
         self.keys.capacity()
     }

@@ -120,7 +120,7 @@ pub(crate) fn enter_netns(netns: &std::fs::File) -> Result<(), Error> {
     }
 }
 
-/// Runs `f` inside a namespace, on a thread of its own, ended after it.
+/// Runs `f` inside a namespace, on a thread of its own that ends after it.
 ///
 /// # Errors
 /// [`Error::System`] if it may not be entered (CAP_SYS_ADMIN).

@@ -1,4 +1,4 @@
-//! The signals for ending a process.
+//! The signals that end a process.
 
 use std::{
     io,

@@ -23,7 +23,7 @@ pub struct Points([[f32; POINTS]; MAX_ADVANTAGES]);
 pub struct Plan {
     /// Probability of each arm; sums to 1, zero beyond the learner's arms.
     pub shares: [f64; MAX_ARMS],
-    /// Probability of each arm to be the best, before floors and ledger.
+    /// Each arm's probability of being the best, before floors and ledger.
     pub best: [f64; MAX_ARMS],
     /// Expected nats lost against the default per connection, before the ledger.
     pub loss: f64,

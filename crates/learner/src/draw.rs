@@ -75,7 +75,7 @@ impl ChoiceDist {
 /// The uniform number of a path in an epoch. `path` is the path's hash, `key` the learner's secret.
 ///
 /// Two rounds of the 64-bit finaliser of SplitMix64 (Steele et al., OOPSLA 2014). A peer that does not
-/// know the key cannot predict its draws, and with the key it would learn only its own arm.
+/// know the key cannot predict its draws, and one that did would learn only its own arm.
 #[must_use]
 pub fn uniform(key: u64, path: u64, epoch: u64) -> u16 {
     let mixed = mix(mix(key ^ path).wrapping_add(epoch.wrapping_mul(STEP)) ^ key);

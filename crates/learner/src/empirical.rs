@@ -15,7 +15,7 @@ const CUT: f64 = 2.0;
 /// The mean of the squares of a standard normal distribution cut off there.
 const CUT_MEAN: f64 = 0.9205;
 
-/// A square with the mean `variance`, cut off so a few extreme ones do not widen the estimate
+/// A square with the mean `variance`, cut off so that a few extreme ones do not widen the estimate
 /// (Huber's "proposal 2", *Robust Statistics*, 1981, 6.4).
 fn clipped_square(square: f64, variance: f64) -> f64 {
     square.min(CUT * CUT * variance) / CUT_MEAN

@@ -41,7 +41,7 @@ pub fn make(kind: &str, arms: usize, settings: Settings) -> Result<Box<dyn Learn
     known.map_or(Err(Unusable::Kind), |(_, make)| make(arms, settings))
 }
 
-/// A learner for one policy: it writes the choice distributions for the arms of connections.
+/// A learner for one policy: it writes the choice distributions by which connections choose their arms.
 ///
 /// It does no I/O, and reads no clock: times are arguments in seconds. What is not given here, the
 /// estimates do, the same way for all learners.
@@ -155,7 +155,7 @@ pub trait Learner: Send {
         self.estimates_mut().take_up(rows, now_s)
     }
 
-    /// After the loss of the saved rows: the learner will give all rows again.
+    /// Tells the learner that the saved rows are gone: it will give all rows again.
     fn begin_anew(&mut self) {
         self.estimates_mut().begin_anew();
     }

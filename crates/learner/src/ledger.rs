@@ -1,4 +1,4 @@
-//! The credit of a group of paths for exploring.
+//! The amount a group of paths may lose by exploring.
 //!
 //! Each group has a balance in nats times connections. It earns a little with each connection and half
 //! of the expected win of choices, and pays their expected loss. If a choice costs more than the
@@ -71,7 +71,7 @@ mod tests {
                 allowed * 0.2
             })
             .sum();
-        // 1 at the start, then about 0.01 per connection: never the 200 of free exploring.
+        // 1 at the start, then about 0.01 per connection: never the 200 that free exploring would cost.
         assert!(lost < 1.0 + 0.01 * 1000.0 + 1.0, "{lost}");
     }
 

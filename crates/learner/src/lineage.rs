@@ -113,7 +113,7 @@ pub struct NodeKey {
     pub key: Key,
 }
 
-/// The key of a prefix within a class (and within the caller's other separations of paths).
+/// The key of a prefix within a class (and within anything else by which the caller separates paths).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Key {
     /// The prefix, IPv4 mapped into IPv6, bits beyond its length 0.

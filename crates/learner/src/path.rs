@@ -8,7 +8,7 @@
 //! The evidence is the exact Gaussian likelihood of (θ, s now, b), in information form: samples add to
 //! it, and waiting turns the load of then into the load of now (a Kalman filter's prediction step in
 //! information form; Anderson and Moore, *Optimal Filtering*, 1979, 6.3). It is kept in units of a whole
-//! sample's noise: a better estimate of the noise then applies to the past as well.
+//! sample's noise, so that a better estimate of the noise applies to the past as well.
 
 use crate::MAX_ADVANTAGES;
 use crate::gaussian::Information;

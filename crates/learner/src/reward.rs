@@ -38,7 +38,7 @@ pub struct Measures {
 pub struct Reward {
     /// Nats.
     pub nats: f64,
-    /// Its weight as part of a whole sample.
+    /// The part of a whole sample that it counts for.
     pub weight: f64,
 }
 

@@ -53,7 +53,7 @@ pub struct Model {
     pub widths_after: u64,
     /// Seconds between two estimates of the widths.
     pub widths_every_s: f64,
-    /// Maximum number of samples of one path for its group. A path cannot outweigh its
+    /// Maximum number of samples of one path that count towards its group. A path cannot outweigh its
     /// neighbours by being busy: this bounds the effect of a hostile or odd peer on them.
     pub path_weight_max: f64,
     /// If a message would move an advantage of its node by more than so many standard deviations, it
@@ -154,7 +154,7 @@ pub struct RewardSettings {
     pub bytes_min: u64,
     /// A connection of so many bandwidth-delay products counts as a whole sample.
     pub bdps: f64,
-    /// Least weight of a connection with a sample.
+    /// Least weight of a connection that gives a sample.
     pub weight_min: f64,
     /// Cost of a time-out in nats, less the path's usual share of them.
     pub timeout_cost: f64,

@@ -262,7 +262,7 @@ impl<const C: usize> Tree<C> {
         Ok(told)
     }
 
-    /// A path's evidence as it counts now, and the still valid part of its message.
+    /// A path's evidence as it counts now, and the part of its message that still counts.
     ///
     /// The path's samples age faster than its message. The part of the message that they no longer
     /// support is memory of the path's past. It counts with the neighbours' knowledge: otherwise a seldom

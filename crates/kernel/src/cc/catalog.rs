@@ -25,7 +25,7 @@ const fn about(name: &'static str, good_for: &'static str, source: &'static str)
     }
 }
 
-/// Ours come first, in the order of their age; then the kernels' own.
+/// Ours come first, in the order of their age; then those that only kernels have.
 static ABOUT: &[About] = &[
     about(
         "reno",

@@ -30,7 +30,7 @@ pub use verify::verify;
 /// The folder for pins of registrations, unless another is named: systemd's BPF file system.
 pub const DEFAULT_BPFFS: &str = "/sys/fs/bpf";
 
-/// A registration, ended with this value.
+/// A registration that ends when this value is dropped.
 pub struct Held {
     link: Link,
     loaded: Loaded,

@@ -35,7 +35,7 @@ const NEEDS_ACCURATE_ECN: u32 = 1 << 2;
 /// With TCP_CONG_ECT_1_NEGOTIATION: older kernels refuse unknown flags.
 const ACCURATE_ECN: u32 = NEEDS_ACCURATE_ECN | 1 << 3;
 
-/// The form of ECN requested of the peer.
+/// The form of ECN an algorithm asks its peer for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ecn {

@@ -34,7 +34,7 @@ fn connect_with(name: &str, to: SocketAddr) -> io::Result<TcpStream> {
 }
 
 fn transfer(name: &str) -> io::Result<()> {
-    // At both ends, and before they connect: Linux refuses ECN to an algorithm with need of it if the listener
+    // At both ends, and before they connect: Linux refuses ECN to an algorithm that needs it if the listener
     // has another one, and such an algorithm leaves the connection to reno then.
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     sockopt::set_tcp_congestion(&listener, name)?;

@@ -168,7 +168,7 @@ impl ChoiceDists {
         self.len() == 0
     }
 
-    /// The number of choice distributions with room in the map. Some buckets are full well before that: with half
+    /// The number of choice distributions that there is room for. Some buckets are full well before: with half
     /// as many distributions one in 27 is pushed out, with a quarter one in 230.
     pub fn capacity(&self) -> usize {
         self.buckets * WAYS

@@ -87,7 +87,7 @@ impl LearnerKeys {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnerDescriptors {
     /// Choice distributions, costs, assignments, starts of open connections, records, connections with losses,
-    /// paths with a useless rescue.
+    /// paths on which a rescue did not help.
     pub maps: [i32; 7],
 }
 

@@ -30,7 +30,7 @@ use crate::{Error, claim::Claim, process::inherited};
 pub struct Keys {
     /// Buckets of the table of paths.
     pub buckets: u32,
-    /// Seed for choosing the connections without tuning.
+    /// Seed that decides from which connections a tuning is withheld.
     pub hold_out_seed: u64,
     /// Secrets of the table's hash.
     pub hash_secrets: [u64; TP_HASH_SECRETS as usize],
@@ -71,7 +71,7 @@ impl Keys {
         if self.tabled { self.buckets } else { 1 }
     }
 
-    /// The number of paths with room in the table.
+    /// The number of paths that the table has room for.
     pub fn capacity(&self) -> u32 {
         self.buckets * TP_WAYS
     }
@@ -297,7 +297,7 @@ impl Pilot {
         Pilot::load_with(config, legacy.keys, Some(legacy))
     }
 
-    /// Takes the place of the former pilot: its programs do not run any more from here on.
+    /// Takes the place of the pilot that left this: its programs do not run any more from here on.
     ///
     /// # Errors
     /// [`Error::Attach`]; then the attached programs are detached.

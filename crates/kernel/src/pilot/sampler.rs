@@ -8,7 +8,7 @@ use tcpilot_abi::{TP_MOVES, to_bytes, tp_move};
 use super::iterate::run_here;
 use crate::{Error, object::map_error};
 
-/// Maximum number of connections to be moved at a time.
+/// Maximum number of connections moved at a time.
 pub const MOVES: usize = TP_MOVES as usize;
 
 /// A connection to be moved to another algorithm.
@@ -35,8 +35,8 @@ impl Sampler {
         Sampler { link, moves }
     }
 
-    /// Makes the program send records of long connections: those with at least the configuration's
-    /// `sample_bytes` and recent data, in all namespaces with a name or a process. The records
+    /// Makes the program send records of long connections: those that have carried the configuration's
+    /// `sample_bytes` and sent data recently, in all namespaces with a name or a process. The records
     /// follow at the next [`super::Records::poll`], with sums since the connection's beginning. It moves
     /// the connections of `moves`, at most [`MOVES`], if their policy and their application allow it;
     /// their records say so.

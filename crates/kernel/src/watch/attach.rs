@@ -59,7 +59,7 @@ pub(super) fn hook_support() -> HookSupport {
 }
 
 /// Whether the kernel lets programs see the calls of a function: some hosts do not, by their build or their
-/// policy. An empty program is loaded to find out.
+/// policy. A program that does nothing is loaded to find out.
 fn may_trace(function: TypeId) -> bool {
     let nothing = [
         bpf_insn {

@@ -55,7 +55,7 @@ impl Table {
     }
 }
 
-/// Bytes of a flow after leaving the queue, or still waiting in it; dropped bytes do not count.
+/// Bytes of a flow that have left the queue, or still wait in it; dropped bytes do not count.
 pub fn left_bytes(flow: &tp_watch_flow) -> u64 {
     flow.bytes.saturating_sub(flow.dropped_bytes)
 }

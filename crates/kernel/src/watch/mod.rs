@@ -185,7 +185,7 @@ impl Watch {
     /// Says whether the device queues packets, as long as this does not change.
     ///
     /// # Errors
-    /// [`Error::Map`] if the program for leaving packets cannot be attached.
+    /// [`Error::Map`] if the program that sees packets leave cannot be attached.
     pub fn set_queue(&mut self, has_queue: bool) -> Result<(), Error> {
         self.hooks.leave(&mut self.skel, has_queue)
     }

@@ -13,7 +13,7 @@ pub struct Estimate {
     pub low: f64,
     /// Its upper end.
     pub high: f64,
-    /// The main origin of this knowledge; `None`: mostly from the initial assumption.
+    /// The level that most of this knowledge comes from; `None`: mostly from the initial assumption.
     pub from: Option<Level>,
 }
 

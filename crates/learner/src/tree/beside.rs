@@ -115,7 +115,8 @@ impl<const C: usize> Tree<C> {
         }
     }
 
-    /// Changes the evidence of a path by `change`, with the factor by which it counts; and its relative's.
+    /// Changes the evidence of a path, and its relative's, by `change`. This gets the factor by which the
+    /// sample counts there.
     ///
     /// # Errors
     /// [`NotPositive`], as for [`Tree::update`].

@@ -1,7 +1,7 @@
 //! How paths and nodes are kept: small, since there may be a million.
 //!
 //! A path's key is its group's key and the bits below it. Times are tenths of a second since the tree's
-//! first sample, and shares are parts of 65535. Numbers are rounded before they are used: an
+//! first sample, and shares are parts of 65535. Numbers are rounded before they are used, so that an
 //! added message can be subtracted again exactly.
 
 use super::beside::InOctave;
@@ -51,7 +51,7 @@ pub(crate) struct PathFields {
     pub told_discount: f32,
     /// Evidence of a change of the path.
     pub sums: Sums,
-    /// The valid part of its message.
+    /// The part of its message that still counts.
     pub told_factor: Share,
     /// Share of its last samples cut off.
     pub wild: Share,
@@ -87,7 +87,7 @@ pub struct Node {
     pub(super) told_factor: f32,
     /// A group's: how often alarms doubted its paths' evidence.
     pub(super) doubt: u16,
-    /// Past half-lives; alarms count as time.
+    /// Elapsed half-lives; alarms count as time.
     pub(super) discount: f64,
     pub(super) at_s: f64,
     /// A group's: the balance for exploring.

@@ -29,7 +29,7 @@ impl Thompson {
         self.save_some(usize::MAX, row);
     }
 
-    /// After the loss of the saved rows: the learner will give all rows again.
+    /// Tells the learner that the saved rows are gone: it will give all rows again.
     pub fn begin_anew(&mut self) {
         exact!(&mut self.0, it => it.begin_anew());
     }

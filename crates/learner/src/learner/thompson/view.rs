@@ -8,7 +8,7 @@ use crate::linalg::NotPositive;
 use crate::lineage::{Key, Level, NodeKey};
 use crate::tree::{GLOBAL, PathId, Tree};
 
-/// Standard deviations on either side of the mean around 95 % of a normal distribution.
+/// Standard deviations on either side of the mean that hold 95 % of a normal distribution.
 const Z95: f64 = 1.96;
 
 /// Maximum number of alarms kept.
