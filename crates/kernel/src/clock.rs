@@ -1,4 +1,5 @@
-//! Clocks: the one for time stamps of the programs in the kernel, the wall clock, and the processor time of this thread.
+//! Clocks: the one for time stamps of the programs in the kernel, the wall clock, and the processor time
+//! of this thread.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

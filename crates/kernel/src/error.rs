@@ -75,7 +75,7 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
-    /// A file not readable by libbpf.
+    /// A file libbpf cannot read.
     #[error("{0} is no compiled BPF object")]
     CcNoObject(String),
     /// An object is not a congestion control built with bpf/cc/lib/cc.h.

@@ -32,8 +32,8 @@ macro_rules! skeleton_module {
 }
 pub(crate) use skeleton_module;
 
-/// Opens the object of a skeleton, and leaks the small allocation it borrows: this lives as long as the process,
-/// and the alternative is a structure that borrows from itself.
+/// Opens the object of a skeleton, and leaks the small allocation it borrows: this lives as long as the
+/// process, and the alternative is a structure that borrows from itself.
 pub(crate) fn open_object<B: SkelBuilder<'static> + Default>() -> Result<B::Output, Error> {
     let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
     B::default().open(object).map_err(Error::Load)

@@ -280,7 +280,7 @@ mod tests {
         })
     }
 
-    /// Memory as of a map with so many buckets.
+    /// Memory like that of a map with so many buckets.
     fn memory(buckets: u32) -> OwnedFd {
         let fd = memfd_create("choice distributions", MemfdFlags::CLOEXEC).unwrap();
         ftruncate(&fd, u64::from(buckets) * 128).unwrap();

@@ -37,9 +37,9 @@ pub struct LearnerKeys {
 const CONN_STARTS: (u32, u32) = (1 << 16, 1 << 19);
 
 impl LearnerKeys {
-    /// New keys, for the choice distributions of this configuration. There is room for twice as many, because buckets
-    /// do not fill evenly ([`super::Distributions::capacity`]). A host with more known paths has more connections,
-    /// and gets room for more connection starts.
+    /// New keys, for the choice distributions of this configuration. There is room for twice as many, because
+    /// buckets do not fill evenly ([`super::Distributions::capacity`]). A host with more known paths has more
+    /// connections, and gets room for more connection starts.
     pub(super) fn new(config: &tp_config) -> LearnerKeys {
         let random = RandomState::new();
         let (least, most) = CONN_STARTS;
@@ -69,7 +69,7 @@ impl LearnerKeys {
         }
     }
 
-    /// Whether the programs write the choice distributions, by their own costs.
+    /// Whether the programs write the choice distributions, by the costs they keep.
     fn learns_in_kernel(&self) -> bool {
         self.kind == TP_LEARNER_EPSILON_GREEDY
     }
@@ -86,8 +86,8 @@ impl LearnerKeys {
 /// The learner's descriptors by their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnerDescriptors {
-    /// Choice distributions, costs, assignments, starts of open connections, records, connections with losses,
-    /// paths on which a rescue did not help.
+    /// Choice distributions, costs, assignments, starts of open connections, records, connections with
+    /// losses, paths on which a rescue did not help.
     pub maps: [i32; 7],
 }
 

@@ -9,7 +9,7 @@ use crate::lineage::{Level, NodeKey};
 pub struct Estimate {
     /// Mean.
     pub mean: f64,
-    /// Lower end of the 95 % interval.
+    /// Lower end of the interval that holds the truth with 95 %.
     pub low: f64,
     /// Its upper end.
     pub high: f64,

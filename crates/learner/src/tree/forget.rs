@@ -5,7 +5,7 @@ use crate::linalg::NotPositive;
 use crate::lineage::{Key, Level, NodeKey};
 use crate::path::{Evidence, left};
 
-/// With less knowledge than so many samples, a node without children is not worth its memory.
+/// A node without children is not worth its memory if it knows less than so many samples.
 const NODE_SAMPLES_MIN: f64 = 0.1;
 
 impl<const C: usize> Tree<C> {

@@ -27,7 +27,7 @@ pub(super) struct Queue {
     nodes: VecDeque<u32>,
     /// Groups with paths to write.
     groups: VecDeque<u32>,
-    /// The group of the paths in progress, and the next of them.
+    /// The group of the paths being written, and the next of them.
     sweep: Option<(u32, u32)>,
     /// The next path of the slow round, the number due, and since when.
     round: usize,
