@@ -25,7 +25,7 @@ fn main() {
 }
 
 fn compiler(source: &Path) -> SkeletonBuilder {
-    // <asm/types.h> is in the compiler's multiarch folder, which -target bpf does not search. For another
+    // <asm/types.h> is in the compiler's multiarch folder. -target bpf does not search there. For another
     // architecture Debian's cross compiler brings it, in the second one.
     let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
     let mut builder = SkeletonBuilder::new();

@@ -1,8 +1,8 @@
-//! Which cgroups the tcpilots of this host steer, so that no two steer the same sockets.
+//! Which cgroups the tcpilots of this host steer: no two may steer the same sockets.
 //!
-//! A claim is a file named after the cgroup's id, which a daemon locks by flock(2) as long as it is
+//! A claim is a file named after the cgroup's id. A daemon locks it by flock(2) as long as it is
 //! attached. However the daemon ends, the kernel frees the lock. Only root may open the files. A lock
-//! on the cgroup's own directory would not do: everybody may read that, and so may lock it.
+//! on the cgroup's own directory would not do: everybody may read the directory, and so may lock it.
 
 use std::{
     collections::HashSet,
@@ -70,7 +70,7 @@ impl Claim {
         }
     }
 
-    /// The lock that holds the claim.
+    /// The claim's lock.
     pub fn lock(&self) -> BorrowedFd<'_> {
         self.lock.as_fd()
     }

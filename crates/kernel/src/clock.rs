@@ -1,4 +1,5 @@
-//! Clocks: the one that the programs in the kernel stamp with, the wall clock, and the processor time of this thread.
+//! Clocks: the one for time stamps of the programs in the kernel, the wall clock, and the processor time
+//! of this thread.
 
 use std::{
     fs,
@@ -8,7 +9,7 @@ use std::{
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// The most by which the BPF programs' clock is late: it goes on once a tick, at least 100 times a second.
+/// Maximum delay of the BPF programs' clock: it goes on once a tick, at least 100 times a second.
 pub const TICK_NS: u64 = 10_000_000;
 
 /// The clock that the programs in the kernel stamp with, nanoseconds: CLOCK_MONOTONIC as the host has it. In a time
@@ -51,7 +52,7 @@ pub fn unix_s() -> f64 {
     since.unwrap_or_default().as_secs_f64()
 }
 
-/// Time that this thread has spent on a processor.
+/// Processor time of this thread.
 pub fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)

@@ -67,7 +67,7 @@ pub enum Error {
     /// The kernel has no qdiscs in BPF.
     #[error("this kernel has no BPF qdiscs")]
     NoQdiscs,
-    /// No algorithm of that name comes with tcpilot.
+    /// No algorithm of this name comes with tcpilot.
     #[error("tcpilot has no congestion control {0}")]
     NoSuchCc(String),
     /// A file with a congestion control cannot be read.
@@ -78,16 +78,16 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
-    /// A file that libbpf cannot read.
+    /// A file libbpf cannot read.
     #[error("{0} is no compiled BPF object")]
     CcNoObject(String),
     /// An object is not a congestion control built with bpf/cc/lib/cc.h.
     #[error("{0} holds no congestion control built with bpf/cc/lib/cc.h")]
     CcObject(String),
-    /// An algorithm that has only one way to count acknowledgements.
+    /// An algorithm with only one way to count acknowledgements.
     #[error("{0} counts acknowledgements in one way only")]
     CcCounting(String),
-    /// A name that no algorithm of ours can have.
+    /// A name that none of our algorithms can have.
     #[error("\"{}\" is no name of a congestion control", .0.escape_debug())]
     CcName(String),
     /// A name that is too long for the kernel.
@@ -115,7 +115,7 @@ pub enum Error {
     /// The name is registered already.
     #[error("{0} is loaded already")]
     CcTaken(String),
-    /// A name that is not registered.
+    /// An unregistered name.
     #[error("{0} is not loaded")]
     CcNotLoaded(String),
     /// A name that is registered, but not by a pin.

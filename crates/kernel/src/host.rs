@@ -16,7 +16,7 @@ const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
-/// Checks the requirements before anything is loaded, so that the error is clear.
+/// Checks the requirements before anything is loaded, for a clear error.
 ///
 /// # Errors
 /// [`Error::Privileges`], [`Error::NoBtf`].
@@ -113,8 +113,8 @@ pub fn cgroup2_root() -> Result<PathBuf, Error> {
     find_cgroup2(&mounts, is_first).ok_or(Error::NoCgroup2)
 }
 
-/// The same, if it is the whole hierarchy. A container sees its own part of it as if that were all
-/// (cgroup_namespaces(7)), and a program that is attached there sees none of the host's other sockets.
+/// The same, if it is the whole hierarchy. A container sees its own part of it as if it were all
+/// (cgroup_namespaces(7)), and a program attached there sees none of the host's other sockets.
 ///
 /// # Errors
 /// [`Error::PartOfCgroups`]; [`Error::NoCgroup2`] if none is mounted.
@@ -146,7 +146,7 @@ fn cgroup2_mount(line: &str) -> Option<(&str, &str)> {
     source.starts_with("cgroup2 ").then_some(place)
 }
 
-/// Decodes a field of mountinfo, which has blanks in octal (proc(5)).
+/// Decodes a field of mountinfo: it has blanks in octal (proc(5)).
 fn unescape(field: &str) -> String {
     field
         .replace("\\040", " ")
@@ -238,7 +238,7 @@ pub fn boot_id() -> String {
         .unwrap_or_default()
 }
 
-/// The congestion controls that are registered now.
+/// The congestion controls registered now.
 pub fn registered_algorithms() -> Vec<String> {
     words("/proc/sys/net/ipv4/tcp_available_congestion_control")
 }
@@ -248,8 +248,8 @@ pub fn default_algorithm() -> Option<String> {
     words("/proc/sys/net/ipv4/tcp_congestion_control").pop()
 }
 
-/// The congestion control that the kernel was built to start with (CONFIG_DEFAULT_TCP_CONG), from
-/// /proc/config.gz or the file beside the kernel; `None` if neither can be read.
+/// The kernel's built-in default congestion control (CONFIG_DEFAULT_TCP_CONG), from /proc/config.gz or
+/// the file next to the kernel; `None` if neither can be read.
 pub fn built_in_default() -> Option<String> {
     let release = kernel_release();
     let files = [
@@ -290,7 +290,7 @@ pub fn raises_receive_windows() -> bool {
     (numbers.next(), numbers.next()) >= (Some(6), Some(11))
 }
 
-/// Names of the congestion control modules that could be loaded: tcp_*.ko below /lib/modules.
+/// Names of the loadable congestion control modules: tcp_*.ko below /lib/modules.
 pub fn loadable_algorithms() -> Vec<String> {
     let dir = Path::new("/lib/modules")
         .join(kernel_release())

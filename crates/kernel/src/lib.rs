@@ -1,7 +1,7 @@
-//! The only crate that knows libbpf: this kernel's facilities, the programs and maps of the pilot and the
+//! The only crate that uses libbpf: this kernel's facilities, the programs and maps of the pilot and the
 //! watch, and the congestion controls.
 //!
-//! The process owns the links that attach the pilot: when the process ends, for any reason, the kernel
+//! The process owns the pilot's links: when the process ends, for any reason, the kernel
 //! detaches it. Nothing of it is pinned. Congestion controls are pinned only if a user asks for it, see
 //! [`cc`].
 
@@ -39,7 +39,7 @@ pub use socket::{AlgorithmSource, load_algorithm, netns_cookie, own_netns_cookie
 pub use stop::stop_flag;
 
 /// Sends libbpf's own messages to `tracing` at debug level instead of standard error. Call it after
-/// `tracing` has its subscriber: if that does not want them, libbpf's thousands of messages are not even
+/// `tracing` has its subscriber: if it does not want them, libbpf's thousands of messages are not even
 /// formatted.
 pub fn log_libbpf_by_tracing() {
     let wanted = tracing::enabled!(target: "libbpf", tracing::Level::DEBUG);

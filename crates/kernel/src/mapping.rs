@@ -1,4 +1,4 @@
-//! Memory that this process shares with the programs.
+//! Memory shared by this process and the programs.
 
 use std::{
     io,
@@ -65,7 +65,7 @@ impl Mapping {
         is_inside.then(|| unsafe { self.at.cast::<AtomicU32>().add(number).as_ref() })
     }
 
-    /// The value with this index, of structures of whole words that follow each other. The programs may write it
+    /// The value with this index, of contiguous structures of whole words. The programs may write it
     /// meanwhile: each word of 64 bits is whole.
     pub(crate) fn value<T: Plain>(&self, number: usize) -> Option<T> {
         const { assert!(size_of::<T>() % size_of::<u64>() == 0) };

@@ -12,7 +12,7 @@ use tcpilot_abi::Plain;
 
 use crate::Error;
 
-/// A module `skeleton` from one of libbpf-cargo's files, which do not follow our lints.
+/// A module `skeleton` from one of libbpf-cargo's files. These do not follow our lints.
 macro_rules! skeleton_module {
     ($file:literal) => {
         #[allow(
@@ -32,8 +32,8 @@ macro_rules! skeleton_module {
 }
 pub(crate) use skeleton_module;
 
-/// Opens the object of a skeleton, and leaks the small allocation that it borrows: it lives as long as the process,
-/// and the alternative is a structure that borrows from itself.
+/// Opens the object of a skeleton, and leaks the small allocation it borrows: this lives as long as the
+/// process, and the alternative is a structure that borrows from itself.
 pub(crate) fn open_object<B: SkelBuilder<'static> + Default>() -> Result<B::Output, Error> {
     let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
     B::default().open(object).map_err(Error::Load)
@@ -47,12 +47,12 @@ pub(crate) fn no_section() -> Error {
     }
 }
 
-/// The error for a step that libbpf refused; `action` names the step.
+/// The error for a step refused by libbpf; `action` names the step.
 pub(crate) fn map_error(action: &'static str) -> impl Fn(libbpf_rs::Error) -> Error {
     move |source| Error::Map { action, source }
 }
 
-/// Writes one of our structures over libbpf-cargo's twin, which was generated from the same header.
+/// Writes one of our structures over libbpf-cargo's twin, generated from the same header.
 pub(crate) fn write_plain<T: Plain, U>(to: *mut U, value: &T) {
     const { assert!(size_of::<T>() == size_of::<U>()) };
     // SAFETY: both have the size asserted above, `to` comes from a reference, and the memory behind it

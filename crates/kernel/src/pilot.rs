@@ -53,7 +53,7 @@ use skeleton::{OpenSockopsSkel, SockopsSkel, SockopsSkelBuilder};
 use steered::is_steered;
 pub use tally::Tally;
 
-/// Buckets (of eight paths) per batch of a read, which bounds the daemon's memory.
+/// Buckets (of eight paths) per batch of a read, to bound the daemon's memory.
 const BATCH: u32 = 32;
 
 /// How often the sockops program ran and for how long; zeros unless kernel.bpf_stats_enabled is 1.
@@ -156,8 +156,8 @@ impl Pilot {
         }
     }
 
-    /// Attaches to a cgroup by a link that this process owns. It may be called again, for a cgroup that
-    /// was made anew. The first time it counts the connections that a former pilot took up, since this
+    /// Attaches to a cgroup by a link of this process. It may be called again after the cgroup was
+    /// removed and made again. The first time it counts the connections of a former pilot, since this
     /// one will see their end.
     ///
     /// # Errors
@@ -170,10 +170,10 @@ impl Pilot {
         }
         if self.claim.is_none() {
             // Before the program is attached, or new connections would be counted twice. But nothing
-            // may wait between the two: a connection that ended meanwhile would stay counted for ever.
+            // may wait between the two: a connection ending meanwhile would stay counted for ever.
             iterate(&self.skel.progs.adopt, "count the connections")?;
         }
-        // The links to a removed cgroup stay while it has sockets, so that the programs see their end.
+        // The links to a removed cgroup stay while it has sockets: the programs must see their end.
         self.links.retain(has_cgroup);
         let link = attach_to(&self.skel.progs.tcpilot, cgroup, &dir)?;
         self.links.push(link);
@@ -191,8 +191,8 @@ impl Pilot {
         bss.map_or(0, |bss| bss.ticks_per_s)
     }
 
-    /// Gives the programs the kernel's tick. No file gives it reliably, so it is measured over 100 ms,
-    /// of which most have passed since loading.
+    /// Gives the programs the kernel's tick. No file gives it reliably, so it is measured over 100 ms.
+    /// Most of them have passed since loading.
     fn find_ticks_per_s(&mut self) -> Result<(), Error> {
         let mut now = read_clocks(&self.skel.progs.read_clocks)?;
         let passed = Duration::from_nanos(now.now_ns.saturating_sub(self.loaded_at.now_ns));
@@ -210,7 +210,7 @@ impl Pilot {
         }
     }
 
-    /// Whether the cgroup that it is attached to still exists: its removal detaches. A new cgroup of
+    /// Whether its cgroup still exists: its removal detaches. A new cgroup of
     /// the same name has another id.
     pub fn is_attached(&self) -> bool {
         let there = host::cgroup_id(&self.cgroup).ok();
@@ -409,7 +409,7 @@ pub fn check_free(cgroup: &Path) -> Result<(), Error> {
     claim(cgroup, &open_cgroup(cgroup)?).map(drop)
 }
 
-/// Gives each map the room that it needs, or replaces it by that of a running pilot.
+/// Gives each map enough room, or replaces it by the map of a running pilot.
 fn size_maps(
     open: &mut OpenSockopsSkel<'_>,
     keys: &Keys,

@@ -11,7 +11,7 @@ use std::{
 
 use crate::Error;
 
-/// Signals that must not reach a program before it has set its handlers.
+/// Signals held back from a program until it has set its handlers.
 const HELD_BACK: [i32; 3] = [libc::SIGHUP, libc::SIGINT, libc::SIGTERM];
 
 fn check(result: i32) -> io::Result<()> {
@@ -43,7 +43,7 @@ fn mask_signals(how: i32) -> io::Result<()> {
     }
 }
 
-/// Unblocks the signals that a former program held back for this one.
+/// Unblocks the signals held back for this program by a former one.
 ///
 /// # Errors
 /// The kernel's.
@@ -52,14 +52,14 @@ pub fn take_signals() -> io::Result<()> {
 }
 
 /// Becomes the program of `command`, in this process, and leaves it these descriptors. Nothing is dropped on
-/// the way. It returns only if that failed, and then nothing has changed.
+/// the way. It returns only on failure, and then nothing has changed.
 pub fn become_program(mut command: Command, leave: &[i32]) -> io::Error {
     let left = leave.to_vec();
     let prepare = move || {
         mask_signals(libc::SIG_BLOCK)?;
         left.iter().try_for_each(|fd| set_close(*fd, false))
     };
-    // SAFETY: only system calls are made. exec() runs it in this process, which has one thread.
+    // SAFETY: only system calls are made. exec() runs it in this single-threaded process.
     let error = unsafe { command.pre_exec(prepare) }.exec();
     for fd in leave {
         let _ = set_close(*fd, true);
@@ -83,8 +83,8 @@ pub fn try_program(mut command: Command, leave: &[i32]) -> io::Result<Child> {
     unsafe { command.pre_exec(prepare) }.spawn()
 }
 
-/// A descriptor that a former program left open for this one. It is marked so that this program does not
-/// leave it to others by accident. Call this once for each number, before anything else is opened.
+/// A descriptor left open for this program by a former one. It is marked so this program does not leave
+/// it to others by accident. Call this once for each number, before anything else is opened.
 ///
 /// # Errors
 /// [`Error::System`] if it is not open.

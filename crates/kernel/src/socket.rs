@@ -1,4 +1,4 @@
-//! Facts that only a socket shows: whether an algorithm is available, and the namespace's cookie.
+//! Facts known only from a socket: whether an algorithm is available, and the namespace's cookie.
 
 use std::{
     io,
@@ -25,12 +25,12 @@ fn tcp_socket() -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: fd is a descriptor that was just opened and that nobody else has.
+    // SAFETY: fd is a descriptor just opened here, without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Makes an algorithm usable: with CAP_NET_ADMIN the kernel loads the module `tcp_<name>` when a
-/// socket asks for the algorithm. BPF cannot do that, so the daemon does it before.
+/// socket asks for the algorithm. BPF cannot do this, so the daemon does it before.
 ///
 /// # Errors
 /// [`Error::System`] if not even a socket can be opened.
@@ -78,7 +78,7 @@ pub fn own_netns_cookie() -> Result<u64, Error> {
     let socket = tcp_socket().map_err(fail)?;
     let mut cookie = 0u64;
     let mut len = size_of::<u64>() as libc::socklen_t;
-    // SAFETY: cookie and len are valid for writes of the size that len gives.
+    // SAFETY: cookie and len are valid for writes of the size given by len.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),

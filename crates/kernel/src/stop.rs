@@ -12,7 +12,7 @@ use signal_hook::{
 
 use crate::host;
 
-/// A flag that a signal sets to end tcpilot. SIGHUP, which a terminal sends when it goes away, does not
+/// A flag, set by a signal to end tcpilot. A terminal sends SIGHUP when it goes away: this does not
 /// count under nohup(1).
 ///
 /// # Errors

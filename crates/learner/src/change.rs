@@ -1,7 +1,7 @@
-//! Detects that a path has changed, by two-sided cumulative sums of its standardised residuals.
+//! Detects changes of a path by two-sided cumulative sums of its standardised residuals.
 //!
 //! Page, *Continuous Inspection Schemes*, Biometrika 41 (1954). After a change the samples of a path's
-//! favourite arm deviate for good. The sums find that within a few connections, long before the old
+//! favourite arm deviate for good. The sums find this within a few connections, long before the old
 //! samples would have aged.
 
 use crate::settings::Change;
@@ -9,7 +9,7 @@ use crate::settings::Change;
 /// Steps of a sum in a standard deviation. Sums go up to 64: far beyond any sensible alarm.
 const STEPS: f64 = 1024.0;
 
-/// The sums of one path: evidence that its rewards went up, and that they went down. There may be a
+/// The sums of one path: evidence of higher and of lower rewards. There may be a
 /// million, so they are 16 bits each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
@@ -41,7 +41,7 @@ pub struct Alarms {
 }
 
 impl Alarms {
-    /// Notes that a child alarmed at `now_s` (seconds). Says whether enough different children did for
+    /// Notes a child's alarm at `now_s` (seconds). Says whether enough different children did for
     /// the node to count as changed, and resets if so.
     pub fn note(&mut self, child: u32, now_s: f64, settings: &Change) -> bool {
         self.recent

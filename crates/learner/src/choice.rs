@@ -1,7 +1,7 @@
 //! From a belief to the arms' shares: Thompson sampling with fixed points, floors and the ledger.
 //!
-//! Thompson sampling gives each arm the probability with which it is the best. That probability is
-//! counted over 64 fixed quasi-random points, so that equal beliefs give equal shares and no random
+//! Thompson sampling gives each arm its probability of being the best. This probability is
+//! counted over 64 fixed quasi-random points, so equal beliefs give equal shares and no random
 //! number is needed; the connection's own draw comes later ([`crate::draw`]).
 
 use crate::gaussian::Belief;
@@ -10,7 +10,7 @@ use crate::linalg::{cholesky, forward};
 use crate::settings::Choice;
 use crate::{MAX_ADVANTAGES, MAX_ARMS};
 
-/// Number of points that stand for the normal distribution.
+/// Number of points to represent the normal distribution.
 pub const POINTS: usize = 64;
 
 /// Standard normal points in seven dimensions, one array for each dimension: so the compiler can work on
@@ -23,13 +23,13 @@ pub struct Points([[f32; POINTS]; MAX_ADVANTAGES]);
 pub struct Plan {
     /// Probability of each arm; sums to 1, zero beyond the learner's arms.
     pub shares: [f64; MAX_ARMS],
-    /// Probability with which each arm is the best, before floors and ledger.
+    /// Each arm's probability of being the best, before floors and ledger.
     pub best: [f64; MAX_ARMS],
     /// Expected nats lost against the default per connection, before the ledger.
     pub loss: f64,
     /// Expected nats won against the default per connection, before the ledger.
     pub win: f64,
-    /// The part of the learner's own shares that the ledger allowed.
+    /// The part of the learner's own shares allowed by the ledger.
     pub allowed: f64,
 }
 
@@ -79,8 +79,8 @@ impl Points {
                 factor[i * N + j] = points.iter().map(|p| p[i] * p[j]).sum::<f64>() / POINTS as f64;
             }
         }
-        // 64 points that differ in all seven dimensions: their covariance is positive definite, which
-        // a test checks, so this cannot fail.
+        // 64 points, different in all seven dimensions: their covariance is positive definite (a test
+        // checks this), so this cannot fail.
         if cholesky(&mut factor, N, N).is_ok() {
             points.iter_mut().for_each(|p| forward(&factor, N, N, p));
         }
@@ -220,9 +220,9 @@ fn tally<const C: usize>(belief: &Belief<C>, points: &Points, settings: &Choice)
     tally
 }
 
-/// Raises the shares that are below their floor; the others give in proportion. `own` is the path's belief
-/// without its neighbours: an arm that only the neighbours speak against is still tried now and then.
-/// Otherwise the path could never find out that they lie.
+/// Raises the shares below their floor; the others give in proportion. `own` is the path's belief
+/// without its neighbours: if only the neighbours speak against an arm, it is still tried now and
+/// then. Otherwise the path could never find out that they lie.
 fn raise<const C: usize>(
     tally: &Tally,
     own: impl FnOnce() -> Belief<C>,
@@ -260,7 +260,7 @@ fn raise<const C: usize>(
 }
 
 /// The shares for a path with this belief in a group with this ledger. `own` gives the belief without the
-/// neighbours, and is called only if that matters.
+/// neighbours, and is called only if they matter.
 #[must_use]
 pub fn plan<const C: usize>(
     belief: &Belief<C>,

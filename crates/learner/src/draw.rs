@@ -1,7 +1,7 @@
 //! The draw of an arm for one connection, by a keyed hash of path and epoch.
 //!
-//! Connections of one path that overlap in time get the same arm. Otherwise the learner would compare
-//! arms that fight for one queue, and the greedier one would win although all lose by it (Spang et al.,
+//! Overlapping connections of one path get the same arm. Otherwise the learner would compare
+//! arms while these fight for one queue, and the greedier one would win although all lose by it (Spang et al.,
 //! IMC 2021). Because the number comes from a hash, the draw can be computed again at a connection's
 //! end, and nothing has to be stored for it. The BPF programs take arms from the same choice distributions, but keep
 //! a path's draw in a table (bpf/pilot/shares.h).
@@ -17,7 +17,7 @@ pub struct ChoiceDist(pub [u16; MAX_ARMS]);
 
 impl ChoiceDist {
     /// The choice distribution of a plan, with the kernel's numbers of the arms. `numbers` has the kernel's number
-    /// for each arm, or `None` for an arm that cannot be used now. The default gets the share of that arm;
+    /// for each arm, or `None` for an unusable arm. The default gets the share of that arm;
     /// if the default cannot be used, all others get it in proportion. Returns `None` if no arm can be used.
     #[must_use]
     pub fn of(plan: &Plan, numbers: &[Option<u8>]) -> Option<Self> {

@@ -2,17 +2,17 @@
 //!
 //! The spreads are estimated by the method of moments for random effects with weights (DerSimonian and
 //! Laird, Controlled Clinical Trials 7, 1986; the two-step form of DerSimonian and Kacker, 2007), pooled
-//! over the parents of a level. Children that differ by more than their samples explain widen it.
+//! over the parents of a level. If children differ by more than their samples explain, it widens.
 
 use crate::gaussian::{Belief, Information};
 use crate::path::Widths;
 use crate::settings::Model;
 use crate::tree::{PathId, Tree};
 
-/// Standard deviations at which deviations are cut off when a width is learned.
+/// Deviations are cut off at so many standard deviations when a width is learned.
 const CUT: f64 = 2.0;
 
-/// The mean of the squares of a standard normal distribution that is cut off there.
+/// The mean of the squares of a standard normal distribution cut off there.
 const CUT_MEAN: f64 = 0.9205;
 
 /// A square with the mean `variance`, cut off so that a few extreme ones do not widen the estimate
@@ -29,7 +29,7 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// Samples that the estimate stands for; older ones fade.
+    /// Number of samples behind the estimate; older ones fade.
     const MEMORY: f64 = 20_000.0;
 
     /// Starts with the guess of the settings.
@@ -151,8 +151,8 @@ pub fn learn_widths<const C: usize>(
 /// More paths or parents than this add nothing to a width, and would take seconds.
 const ENOUGH: usize = 1 << 16;
 
-/// A path that is less of a witness does not count for widths. Its samples are cut off again and again,
-/// so each time it seems to differ a little from its group, and never so much that it would be left out.
+/// A path with a lower `witness` does not count for widths. Its samples are cut off again and again,
+/// so each time it seems to differ a little from its group, and never enough to be left out.
 const CALM_MIN: f64 = 0.5;
 
 /// The spread of the children of this level around their parents. A group's children are paths.
@@ -202,10 +202,10 @@ struct Parent<'a, const C: usize> {
 }
 
 impl<const C: usize> Parent<'_, C> {
-    /// Notes a child's own knowledge, as far as it has any. A child that is extremely far from its
-    /// parent is left out: otherwise one extreme liar would make all lies look likely.
+    /// Notes a child's own knowledge, as far as it has any. A child extremely far from its parent is
+    /// left out: otherwise one extreme liar would make all lies look likely.
     fn note(&mut self, own: &Information<C>) {
-        // A prior of a hundredth of a sample, so that untried arms leave the matrix regular.
+        // A prior of a hundredth of a sample, so untried arms leave the matrix regular.
         let mut vague = Information::isotropic(0.0, 5.0);
         vague.add(own, 1.0);
         let Ok(belief) = vague.belief() else { return };
@@ -215,7 +215,7 @@ impl<const C: usize> Parent<'_, C> {
             let expected = self.expected.variance(advantage);
             let around = variance + self.spread * self.spread + expected;
             let far = (mean - self.expected.mean[advantage]).abs() / around.sqrt();
-            // A child that is vaguer than the prior says nothing.
+            // A child vaguer than the prior says nothing.
             if variance < wide && far < self.far_max {
                 self.children[advantage].add(mean, variance, self.guess);
             }
@@ -223,7 +223,7 @@ impl<const C: usize> Parent<'_, C> {
     }
 }
 
-/// τ_b²: the variance between paths that does not depend on the arm. The regression has removed their mean.
+/// τ_b²: the variance between paths, the same for all arms. The regression has removed their mean.
 fn baseline<const C: usize>(tree: &mut Tree<C>, model: &Model, now_s: f64) -> f64 {
     let guess = model.baseline_sd * model.baseline_sd;
     let (mut sum, mut weight) = (model.guess_weight * guess, model.guess_weight);

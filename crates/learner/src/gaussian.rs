@@ -1,7 +1,7 @@
 //! Knowledge of the advantages of one node, as a Gaussian in information form.
 //!
 //! A likelihood or belief is kept as precision `Λ` and shift `η = Λ·mean`. In this form independent
-//! pieces of knowledge can be added and subtracted, and may be singular: a path that used only one arm says
+//! pieces of knowledge can be added and subtracted, and may be singular: a path with only one used arm says
 //! nothing about the others.
 //!
 //! The number of advantages is a constant of the types. A million beliefs are computed each time all choice
@@ -71,7 +71,7 @@ impl<const C: usize> Information<C> {
     /// `N(0, spread² I)`: `Λ' = Λ(I + τ²Λ)⁻¹`, `η' = (I + τ²Λ)⁻¹η`, with τ = `spread` in nats.
     ///
     /// # Errors
-    /// [`NotPositive`] if `Λ` has a direction below −1/τ², which only lost digits can cause.
+    /// [`NotPositive`] if `Λ` has a direction below −1/τ²; only lost digits can cause this.
     #[inline]
     pub fn through(&self, spread: f64) -> Result<Self, NotPositive> {
         let tau2 = spread * spread;
@@ -142,7 +142,7 @@ impl<const C: usize> Belief<C> {
     }
 
     /// How much better arm `to` is than arm `from`: mean and standard deviation, in nats. Arm 0 is the
-    /// default, with which the advantages compare.
+    /// default, the reference of the advantages.
     #[must_use]
     pub fn gain(&self, from: usize, to: usize) -> (f64, f64) {
         let of = |arm: usize| match arm.checked_sub(1) {
@@ -156,7 +156,7 @@ impl<const C: usize> Belief<C> {
     }
 
     /// An advantage's deviation from its mean, per independent standard normal number: row `advantage` of
-    /// `L⁻ᵀ`, which is column `advantage` of `L⁻¹`. Entries below `advantage` are 0.
+    /// `L⁻ᵀ`, equal to column `advantage` of `L⁻¹`. Entries below `advantage` are 0.
     #[inline]
     #[must_use]
     pub fn deviations(&self, advantage: usize) -> [f64; C] {

@@ -1,7 +1,7 @@
 //! An index from keys to numbers, with four bytes per entry: the named items keep the keys.
 //!
 //! Open addressing with linear probing (Knuth, *The Art of Computer Programming* 3, 6.4). A standard map
-//! would hold each key a second time, which is 48 bytes for each of a million paths. The hash is keyed:
+//! would hold each key a second time: 48 bytes for each of a million paths. The hash is keyed:
 //! peers choose their addresses.
 
 use std::hash::{BuildHasher as _, Hash, RandomState};
@@ -55,7 +55,7 @@ impl Index {
         None
     }
 
-    /// Adds a number under a key that is not there yet; `key_of` gives the keys of the others.
+    /// Adds a number under a new key; `key_of` gives the keys of the others.
     pub fn insert<K: Hash>(&mut self, key: &K, number: u32, key_of: impl Fn(u32) -> K) {
         // Linear probing slows down when the table fills up: three in four places at most.
         if (self.len + 1) * 4 > self.slots.len() * 3 {

@@ -1,11 +1,11 @@
 //! A learner: takes in the measures of connections, and gives the shares for the next ones.
 //!
 //! Each learner keeps the same estimates ([`Thompson`]): effects with their intervals, each path's
-//! experience, the changes that were found. They are saved, and people see them, whichever learner is in
-//! force. Learners differ in the shares that they make, and so in the choice distributions that they write.
+//! experience, the changes found. They are saved, and people see them, whichever learner is in
+//! force. Learners differ in their shares, and so in the choice distributions they write.
 //!
 //! To add one: a file next to `thompson.rs` with an implementation of [`Learner`], and its line in
-//! [`KINDS`]. The simulator knows it by that. The daemon needs its number in `bpf/abi/learner.h` too.
+//! [`KINDS`]. This is enough for the simulator. The daemon needs its number in `bpf/abi/learner.h` too.
 
 use crate::MAX_ARMS;
 use crate::choice::Plan;
@@ -46,7 +46,7 @@ pub fn make(kind: &str, arms: usize, settings: Settings) -> Result<Box<dyn Learn
 /// It does no I/O, and reads no clock: times are arguments in seconds. What is not given here, the
 /// estimates do, the same way for all learners.
 pub trait Learner: Send {
-    /// The estimates that exist under each learner.
+    /// The estimates, the same under each learner.
     fn estimates(&self) -> &Thompson;
 
     /// The estimates, to be changed.
@@ -89,8 +89,8 @@ pub trait Learner: Send {
         self.estimates_mut().publish_all();
     }
 
-    /// Gives the choice distributions to write, at most `budget` of them, and those to remove (`None`). Paths with
-    /// new samples come first; call it again to go on. Returns the number that it gave.
+    /// Gives the choice distributions to write, at most `budget` of them, and those to remove (`None`). Paths
+    /// with new samples come first; call it again to go on. Returns their number.
     fn publish(
         &mut self,
         now_s: f64,
@@ -166,7 +166,7 @@ pub trait Learner: Send {
         self.estimates_mut().begin_anew();
     }
 
-    /// Gives at most `most` of the rows that changed since they were last given. Says whether those were
+    /// Gives at most `most` of the rows changed since they were last given. Returns whether those were
     /// all; if not, call it again.
     fn save_some(&mut self, most: usize, row: &mut SaveRow<'_>) -> bool {
         self.estimates_mut().save_some(most, row)
@@ -176,11 +176,11 @@ pub trait Learner: Send {
 /// The outcome of reading the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
-    /// Paths and nodes that are known again.
+    /// Paths and nodes known again.
     pub taken_up: usize,
     /// Rows that could not be read.
     pub damaged: usize,
-    /// Rows of classes that no connection has any more. They will be removed.
+    /// Rows of obsolete classes, now without connections. They will be removed.
     pub outdated: usize,
     /// A head for the same number of arms was there; without one the learner starts without knowledge.
     pub head: bool,
@@ -200,14 +200,13 @@ pub enum Outcome {
 pub struct Observation {
     /// The path of the connection, with the nodes above.
     pub lineage: Lineage,
-    /// The arm that was chosen first; 0 is the default.
+    /// The first arm chosen; 0 is the default.
     pub arm: usize,
     /// How it ended.
     pub outcome: Outcome,
-    /// Properties that do not depend on the arm.
+    /// Properties independent of the arm.
     pub features: Features,
-    /// When it ended, in seconds of any clock that does not go back. Saved knowledge needs a clock
-    /// that all boots share.
+    /// When it ended, in seconds of any monotonic clock. Saved knowledge needs the same clock in all boots.
     pub at_s: f64,
     /// Seconds since its last sample, if this is an interval of a long connection and not its first.
     /// Intervals of one connection resemble each other, so the later ones count less
@@ -227,7 +226,7 @@ pub enum Unusable {
     /// The learner does not have this arm.
     #[error("arm {0} is none of this learner's")]
     Arm(usize),
-    /// A value that is not finite.
+    /// A value is not finite.
     #[error("the observation is not finite")]
     NotFinite,
 }
@@ -237,7 +236,7 @@ pub enum Unusable {
 pub struct Learned {
     /// The path was found to have changed.
     pub path_changed: bool,
-    /// So many paths of its group changed that the group did (1), so many groups of its site that the
-    /// site did (2), and so on.
+    /// The highest changed level above the path: 1 if enough paths of the group changed to change the
+    /// group too, 2 if enough groups changed the site, and so on.
     pub levels_changed: usize,
 }

@@ -1,4 +1,4 @@
-//! The amount that a group of paths may lose by exploring.
+//! The amount a group of paths may lose by exploring.
 //!
 //! Each group has a balance in nats times connections. It earns a little with each connection and half
 //! of the expected win of choices, and pays their expected loss. If a choice costs more than the
@@ -38,7 +38,7 @@ impl Ledger {
         f64::from(self.spent)
     }
 
-    /// The part κ (0 to 1) of the learner's own shares that the balance allows; the default gets the rest.
+    /// The part κ (0 to 1) of the learner's own shares allowed by the balance; the default gets the rest.
     #[must_use]
     pub fn allows(&self, loss: f64, settings: &Choice) -> f64 {
         if self.balance() >= loss {

@@ -1,4 +1,4 @@
-//! The learner that carries knowledge from one path to its neighbours.
+//! The learner: carries knowledge from one path to its neighbours.
 //!
 //! It estimates, for each path, how much better or worse each arm (congestion control) does than the
 //! kernel's default. These differences are called *advantages*, in nats of the reward of [`reward`]. A
@@ -36,7 +36,7 @@ pub use lineage::{Level, Lineage, NodeKey};
 pub use settings::Settings;
 pub use tree::saved::saved_at_s;
 
-/// The most arms that a learner compares, the default among them (`TP_MAX_ARMS` of the kernel side).
+/// Maximum number of arms in a learner, the default among them (`TP_MAX_ARMS` of the kernel side).
 pub const MAX_ARMS: usize = 8;
 
 /// The most advantages: each arm but the default has one.

@@ -1,9 +1,9 @@
 //! Cholesky's factorisation for the small symmetric matrices of the learner.
 //!
 //! An advantage matrix is at most 7 by 7 and the regression's about 20 by 20, so the plain algorithm
-//! (Golub and Van Loan, *Matrix Computations*, 4.2) is all that is needed. Matrices are row-major slices
-//! with a stride, so that a 3 by 3 matrix can live in an array for 7 by 7. The functions are always inlined:
-//! if a caller's sizes are constants, the compiler unrolls the loops, which makes them four times as fast.
+//! (Golub and Van Loan, *Matrix Computations*, 4.2) is enough. Matrices are row-major slices
+//! with a stride: a 3 by 3 matrix can live in an array for 7 by 7. The functions are always inlined:
+//! if a caller's sizes are constants, the compiler unrolls the loops: they run four times as fast.
 
 /// The matrix is not positive definite: it lost its digits, or was never valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -32,7 +32,7 @@ impl Class {
     pub const LEAST_OCTAVE: u8 = 9;
 
     /// The octave of an RTT: floor(log2) of microseconds, but at least [`Class::LEAST_OCTAVE`]; 0 for an
-    /// unknown one. It is that of `tp_rtt_octave` in bpf/core/class.h.
+    /// unknown one. It equals `tp_rtt_octave` in bpf/core/class.h.
     #[must_use]
     pub fn octave(rtt_us: u32) -> u8 {
         let octave = rtt_us.checked_ilog2().map(|octave| octave as u8);
@@ -109,7 +109,7 @@ impl Level {
 pub struct NodeKey {
     /// How far up it is.
     pub level: Level,
-    /// Its prefix, domain and class; those that its level does not have are 0.
+    /// Its prefix, domain and class; 0 if its level has none.
     pub key: Key,
 }
 
@@ -150,8 +150,8 @@ impl Lineage {
         Self::of_prefix(bits, class.bits(), domain)
     }
 
-    /// The lineage of an address, or of a prefix that is long enough to show its kind (a site's
-    /// is). `class` is [`Class::bits`].
+    /// The lineage of an address, or of a prefix long enough to show its kind (a site's is).
+    /// `class` is [`Class::bits`].
     #[must_use]
     pub fn of_prefix(bits: u128, class: u16, domain: u32) -> Self {
         let [path, group, site] = lengths(bits).map(|len: u8| Key {

@@ -3,7 +3,7 @@
 //! A sample of arm `a` at time `t` is `y = θ_a + s(t) + b + e`. θ is 0 for the default. The baseline
 //! `b ~ N(0, baseline)` is the path's own level, the same for all arms. The load `s(t)` swings around it: a
 //! stationary Ornstein-Uhlenbeck process of variance `swing` and time constant `swing_s`. Without it,
-//! ten busy minutes that one arm happens to meet would count against that arm many times over.
+//! if one arm happens to meet ten busy minutes, they would count against it many times over.
 //!
 //! The evidence is the exact Gaussian likelihood of (θ, s now, b), in information form: samples add to
 //! it, and waiting turns the load of then into the load of now (a Kalman filter's prediction step in
@@ -14,7 +14,7 @@ use crate::MAX_ADVANTAGES;
 use crate::gaussian::Information;
 use crate::linalg::{NotPositive, cholesky, forward, solve};
 
-/// Variances of everything that hides the advantages, in nats squared.
+/// Variances of the disturbances of the advantages, in nats squared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Widths {
     /// Variance of a whole sample around its path, arm and time.
@@ -114,10 +114,10 @@ impl<const C: usize> Evidence<C> {
         weight: 0.0,
     };
 
-    /// The count of numbers that [`Evidence::pack`] writes.
+    /// The count of numbers written by [`Evidence::pack`].
     pub const PACKED: usize = (C + 2) * (C + 3) / 2 + C + 3;
 
-    /// Adds the samples of another path that has the same baseline and load, weighed by `factor`.
+    /// Adds the samples of another path with the same baseline and load, weighed by `factor`.
     #[inline]
     pub fn add_of(&mut self, other: &Self, factor: f64) {
         self.advantages.add(&other.advantages, factor);
@@ -266,7 +266,7 @@ impl<const C: usize> Evidence<C> {
         }
     }
 
-    /// Reads the numbers that [`Evidence::pack`] wrote.
+    /// Reads the numbers written by [`Evidence::pack`].
     #[inline]
     #[must_use]
     pub fn unpack(packed: &[f32]) -> Self {
@@ -293,7 +293,7 @@ impl<const C: usize> Evidence<C> {
     }
 }
 
-/// The part that is left after this time: half as much after each half-life.
+/// The part left after this time: half as much after each half-life.
 #[must_use]
 pub fn left(elapsed_s: f64, half_life_s: f64) -> f64 {
     (-elapsed_s.max(0.0) / half_life_s).exp2()

@@ -19,12 +19,12 @@ const N: usize = FEATURES + MAX_ADVANTAGES;
 /// Samples until a solution is good enough to recognise extreme rewards.
 const SETTLED: u64 = 256;
 
-/// Properties of a connection that do not depend on its arm.
+/// Properties of a connection, independent of its arm.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Features {
     /// RTT of the handshake in microseconds.
     pub handshake_rtt_us: f64,
-    /// Bytes that were transferred.
+    /// Transferred bytes.
     pub bytes: f64,
     /// The peer's window keeps the connection small.
     pub small_window: bool,
@@ -35,7 +35,7 @@ pub struct Features {
 }
 
 impl Features {
-    /// Logarithms around 30 ms and 1 MB, so that the columns are near 0 and 1.
+    /// Logarithms around 30 ms and 1 MB, to keep the columns near 0 and 1.
     fn vector(&self) -> [f64; FEATURES] {
         let rtt = (self.handshake_rtt_us.max(1.0) / 30_000.0).ln();
         let bytes = (self.bytes.max(1.0) / 1e6).ln() / 2.0;
@@ -98,7 +98,7 @@ impl Regression {
     }
 
     /// Takes in a connection's reward. The arm is a dummy variable next to the features. Otherwise an
-    /// arm that got the large transfers would look better than it is.
+    /// arm with the large transfers would look better than it is.
     pub fn observe(
         &mut self,
         features: &Features,
@@ -140,7 +140,7 @@ impl Regression {
             .f64(self.at_s);
     }
 
-    /// Reads the numbers that [`Regression::write`] wrote. Times in the future become `now_s`.
+    /// Reads the numbers written by [`Regression::write`]. Times in the future become `now_s`.
     pub(crate) fn read(row: &mut Reader, now_s: f64) -> Option<Self> {
         let mut read = Self::default();
         row.f64s(&mut read.moments)?;
@@ -153,7 +153,7 @@ impl Regression {
     }
 
     /// The reward, moved to within `most` nats of this arm's expected reward (Huber, *Robust Estimation
-    /// of a Location Parameter*, 1964): a few paths that lie must not move the level of all others.
+    /// of a Location Parameter*, 1964): a few lying paths must not move the level of all others.
     #[must_use]
     pub fn clipped(&self, features: &Features, arm: usize, nats: f64, most: f64) -> f64 {
         if self.samples < SETTLED {

@@ -4,7 +4,7 @@
 //! y = ln(bytes_acked / t) + γ·ln(1 − retransmitted share) − β·ln((srtt + d) / (least RTT + d))
 //! ```
 //!
-//! t is the busy time less the time in which the peer's window or our own send buffer was the limit. All
+//! t is the busy time less the time when the peer's window or our own send buffer was the limit. All
 //! of it is measured on the connection itself, without a maximum of other connections or a least RTT of
 //! other peers. So a near or lucky neighbour cannot change this connection's reward.
 
@@ -95,7 +95,7 @@ impl Measures {
     }
 }
 
-/// The discounted share of a group's connections that timed out.
+/// The discounted share of time-outs among a group's connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TimeOuts {
     pub(crate) all: f32,
@@ -103,7 +103,7 @@ pub struct TimeOuts {
 }
 
 impl TimeOuts {
-    /// Samples that the share stands for; older ones fade.
+    /// Number of samples behind the share; older ones fade.
     const MEMORY: f32 = 200.0;
 
     /// Counts a connection.
@@ -123,8 +123,8 @@ impl TimeOuts {
         }
     }
 
-    /// The cost of a time-out in nats. It is less if time-outs are usual: peers that vanish whatever the
-    /// arm must not count against the arm that happens to have most connections.
+    /// The cost of a time-out in nats. It is less if time-outs are usual: if peers vanish with any arm,
+    /// this must not count against the arm with the most connections.
     #[must_use]
     pub fn cost(&self, settings: &RewardSettings) -> f64 {
         settings.timeout_cost * (1.0 - self.share())

@@ -10,13 +10,13 @@ pub struct Settings {
     pub model: Model,
     /// How fast knowledge ages.
     pub memory: Memory,
-    /// The rule by which a path counts as changed.
+    /// When a path counts as changed.
     pub change: Change,
     /// How choices are made, and the bounds of the cost of exploring.
     pub choice: Choice,
     /// The reward of one connection.
     pub reward: RewardSettings,
-    /// The regression on properties that are known before the choice.
+    /// The regression on properties known before the choice.
     pub regression: Regression,
 }
 
@@ -27,7 +27,7 @@ pub struct Model {
     /// Standard deviation of one whole sample around its path and arm, in nats, until it is learned.
     /// Connections of one path differ by half a nat in the laboratory and in published traces.
     pub noise_sd: f64,
-    /// Standard deviation between paths that does not depend on the arm, in nats, until it is learned.
+    /// Standard deviation between paths, the same for all arms, in nats, until it is learned.
     pub baseline_sd: f64,
     /// Standard deviation of a path's load swings, the same for all arms, in nats. The load of busy
     /// links swings so much within an hour; too large a value costs a sparse path little.
@@ -42,8 +42,8 @@ pub struct Model {
     pub prior_mean: f64,
     /// Standard deviation of an unknown advantage, in nats. Measured arms differ by 0.05 to 1.2.
     pub prior_sd: f64,
-    /// Bounds of a learned spread in nats, so that neither chance nor a mix of paths makes a level
-    /// useless for good.
+    /// Bounds of a learned spread in nats: neither chance nor a mix of paths may make a level useless
+    /// for good.
     pub spread_bounds: [f64; 2],
     /// Weight of the first guess of a spread or noise, in pairs of children or in samples. It keeps the
     /// first few dozen samples from deciding it.
@@ -53,10 +53,10 @@ pub struct Model {
     pub widths_after: u64,
     /// Seconds between two estimates of the widths.
     pub widths_every_s: f64,
-    /// The most samples of one path that count towards its group. A path cannot outweigh its
+    /// Maximum number of samples of one path that count towards its group. A path cannot outweigh its
     /// neighbours by being busy: this bounds the effect of a hostile or odd peer on them.
     pub path_weight_max: f64,
-    /// A message that would move an advantage of its node by more than so many standard deviations
+    /// If a message would move an advantage of its node by more than so many standard deviations, it
     /// counts less, and from twice as many on not at all. This bounds the effect of one odd or
     /// hostile peer, or of one /24.
     pub outlier_sd: f64,
@@ -74,7 +74,7 @@ pub struct Memory {
     pub group_s: f64,
     /// Half-life of a group's message to its site, and of messages above.
     pub above_s: f64,
-    /// The most paths that are kept. If there are more, those with the fewest and oldest samples
+    /// Maximum number of paths. If there are more, those with the fewest and oldest samples
     /// are forgotten. A million takes 80 to 140 MB, with two to four arms.
     pub paths_max: usize,
     /// Seconds in which each path's row is published once even if nothing was learned: knowledge ages.
@@ -85,17 +85,17 @@ pub struct Memory {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Change {
-    /// Standard deviations that a residual may deviate without adding to the sum: half of the shift
-    /// that should be found soonest.
+    /// Standard deviations by which a residual may deviate without adding to the sum: half of the
+    /// shift to be found soonest.
     pub drift: f64,
     /// The sum at which the path counts as changed. At 5 an unchanged path alarms once in about 930
     /// samples on one side (Siegmund's approximation), a shift of 1 is found after about 10.
     pub alarm: f64,
     /// Least weight of a path's own samples for the residual to mean anything.
     pub weight_min: f64,
-    /// Share of a path's knowledge that is kept at an alarm.
+    /// Share of a path's knowledge kept at an alarm.
     pub keep: f64,
-    /// Number of children that must alarm within `window_s` for their node to alarm: a group's
+    /// Number of children: if so many alarm within `window_s`, their node alarms too: a group's
     /// paths, a site's groups, and so on.
     pub group_paths: usize,
     /// Seconds, see `group_paths`.
@@ -104,7 +104,7 @@ pub struct Change {
     pub pooled_drift: f64,
     /// As `alarm`, for nodes above the paths.
     pub pooled_alarm: f64,
-    /// Share of the knowledge below a node that is kept when it alarms.
+    /// Share of the knowledge below a node kept when it alarms.
     pub group_keep: f64,
 }
 
@@ -112,7 +112,7 @@ pub struct Change {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Choice {
-    /// Nats that another arm must be better than the default: a smaller gain is not worth a move.
+    /// Least advantage of another arm over the default, in nats: a smaller gain is not worth a move.
     pub bonus: f64,
     /// Factor on the belief's standard deviations when arms are drawn from it. 1 is Thompson
     /// sampling; a smaller factor explores less, and finds a better arm later.
@@ -124,18 +124,18 @@ pub struct Choice {
     /// An arm may still be the best unless the path's own samples speak against it by so many
     /// standard deviations.
     pub hopeful_sd: f64,
-    /// The amount that a group may lose at its start, in nats times connections.
+    /// Credit of a new group for exploring, in nats times connections.
     pub ledger_start: f64,
-    /// The most credit that a group can gather, in nats times connections.
+    /// Maximum credit of a group, in nats times connections.
     pub ledger_max: f64,
     /// Credit per connection, in nats: exploring may always cost one per cent.
     pub ledger_income: f64,
-    /// Share of an expected win that is added to the credit.
+    /// Share of an expected win added to the credit.
     pub ledger_win: f64,
-    /// Least part of the learner's own shares that remains when the credit is used up.
+    /// Least part of the learner's own shares that remains once the credit is used up.
     pub ledger_least: f64,
-    /// Seconds in which the connections of one path get the same arm. Connections that overlap would
-    /// otherwise compare arms that fight for one queue (Spang et al., IMC 2021).
+    /// Seconds in which the connections of one path get the same arm. Overlapping connections would
+    /// otherwise compare arms while these fight for one queue (Spang et al., IMC 2021).
     pub epoch_s: f64,
 }
 
@@ -156,7 +156,7 @@ pub struct RewardSettings {
     pub bdps: f64,
     /// Least weight of a connection that gives a sample.
     pub weight_min: f64,
-    /// Nats that a time-out costs, less the path's usual share of them.
+    /// Cost of a time-out in nats, less the path's usual share of them.
     pub timeout_cost: f64,
     /// Seconds in which the correlation of a long connection's samples falls to 1/e. A sample each ten
     /// seconds then counts a sixth, one each minute three quarters.
@@ -167,7 +167,7 @@ pub struct RewardSettings {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Regression {
-    /// Added to the diagonal, in samples: keeps features that never vary at zero.
+    /// Added to the diagonal, in samples: keeps the coefficients of constant features at zero.
     pub ridge: f64,
     /// Half-life in seconds. The effect of a size or an RTT on a rate changes slowly.
     pub half_life_s: f64,

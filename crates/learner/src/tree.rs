@@ -2,10 +2,10 @@
 //!
 //! Each node's advantages are its parent's plus `N(0, spread²)`. Knowledge flows up as messages: a path's
 //! likelihood through the first spread is its message, a group sums its children's messages, passes the
-//! sum through the next spread, and so on. A child that sends a new message first subtracts its old one.
+//! sum through the next spread, and so on. Before a child sends a new message, it subtracts its old one.
 //! Knowledge flows down as the parent's belief *without* the child's own message. Otherwise a child would
 //! hear itself as its neighbours (belief propagation: Pearl, *Probabilistic Reasoning*, 1988; it is exact
-//! on a tree of Gaussians, which `tests/exact.rs` checks against the joint distribution).
+//! on a tree of Gaussians: `tests/exact.rs` compares it with the joint distribution).
 
 use crate::gaussian::Information;
 use crate::index::Index;
@@ -27,7 +27,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 const WILD_MEMORY: f64 = 16.0;
 
 /// From this share of cut-off samples on a path's message does not count at all. With heavy tails one
-/// sample in fifty is cut off; for a peer that makes arms look many nats apart it is every other one.
+/// sample in fifty is cut off; if a peer makes arms look many nats apart, it is every other one.
 const WILD_MOST: f64 = 0.25;
 
 mod belief;
@@ -52,7 +52,7 @@ pub(crate) struct Now<const C: usize> {
     pub likelihood: Information<C>,
     /// Its message in its group's sum.
     told: Information<C>,
-    /// The share of that message that its own samples still support.
+    /// The share of this message still supported by its own samples.
     live: f64,
 }
 
@@ -70,10 +70,10 @@ pub struct Tree<const C: usize> {
     base: Information<C>,
     /// The knowledge about a path without neighbours and samples.
     alone: Information<C>,
-    /// For each level the node that was asked for last, and all knowledge about it.
+    /// For each level the last node asked for, and all knowledge about it.
     memo: [Option<(u32, Information<C>)>; LEVELS + 1],
     ledger: Ledger,
-    /// Seconds of the caller's clock at which the paths' times begin.
+    /// Zero of the paths' times, in seconds of the caller's clock.
     begin_s: f64,
     begun: bool,
     pub(crate) nodes: Vec<Node>,
@@ -348,7 +348,7 @@ impl<const C: usize> Tree<C> {
         self.tell(group)
     }
 
-    /// Sends a node's message, and those above it that change because of it.
+    /// Sends a node's message, and the messages above it if they change.
     fn tell(&mut self, mut id: u32) -> Result<(), NotPositive> {
         self.nodes[id as usize].unsaved = true;
         while id != GLOBAL {
@@ -373,7 +373,7 @@ impl<const C: usize> Tree<C> {
         Ok(())
     }
 
-    /// A node's message as it was sent, and the part of it that the parent has now.
+    /// A node's message as it was sent, and the part the parent has now.
     fn node_told_faded(&self, id: u32) -> (Information<C>, f64) {
         let node = &self.nodes[id as usize];
         let discount = self.nodes[node.parent as usize].discount;

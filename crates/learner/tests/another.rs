@@ -11,7 +11,7 @@ use tcpilot_learner::{
     learner::{KINDS, Unusable, make},
 };
 
-/// Gives each of two arms half of the connections of each node that it knows.
+/// Gives each of two arms half of the connections of each known node.
 struct Halves(Thompson);
 
 impl Learner for Halves {

@@ -1,4 +1,4 @@
-//! The learner's behaviour in cases in which the published one reached the wrong conclusion.
+//! The learner's behaviour in cases when the published one reached the wrong conclusion.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod common;

@@ -26,7 +26,7 @@ fn lineage(path: u32) -> Lineage {
     Lineage::of(peer.into(), class, 0)
 }
 
-/// Neither caps nor outliers, so that only the model counts.
+/// Neither caps nor outliers, so only the model counts.
 fn settings() -> Settings {
     let mut settings = Settings::default();
     settings.model.path_weight_max = f64::INFINITY;

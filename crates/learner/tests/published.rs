@@ -1,4 +1,4 @@
-//! Choice distributions that are published, views, and samples of long connections.
+//! Published choice distributions, views, and samples of long connections.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod common;
@@ -122,7 +122,7 @@ fn arms_keep_their_shares_under_the_kernels_numbers() {
     let dist = ChoiceDist::of(&three, &[Some(5), Some(0), Some(2)]).unwrap();
     assert_eq!(dist.0, [0, 0, 49151, 49151, 49151, 65535, 65535, 65535]);
     assert!((0..=u16::MAX).all(|u| [2, 5].contains(&dist.arm(u))));
-    // An arm that cannot be used gives its share to the default.
+    // An unusable arm gives its share to the default.
     let dist = ChoiceDist::of(&three, &[Some(1), Some(0), None]).unwrap();
     assert!((0..=u16::MAX).all(|u| dist.arm(u) == 1));
     // Without the default the others share it.

@@ -1,6 +1,6 @@
-//! The congestion controls that come with tcpilot, and facts about the kernel's.
+//! Tcpilot's own congestion controls, and facts about the kernel's.
 
-/// Prefix of every name that we register, so that it never clashes with one of the kernel's.
+/// Prefix of every name we register, so it never clashes with one of the kernel's.
 pub const PREFIX: &str = "tp_";
 
 /// Compiled objects by their file's name, from bpf/cc.

@@ -4,7 +4,7 @@
 //! (the daemon's arms, `cc load --foreground`). Or it is *pinned* by a file in a BPF file system,
 //! until it is unloaded or the host boots (`cc load`). Connections keep their algorithm until they
 //! end, even if its registration ends before. Kernels before 6.4 have no links: there a registration
-//! outlives a process that is killed.
+//! outlives a killed process.
 
 mod catalog;
 mod object;
@@ -27,10 +27,10 @@ pub use object::{Counting, Ecn, Loaded, Variant, ecn_of, is_path, name_in};
 pub use users::sockets_by_algorithm;
 pub use verify::verify;
 
-/// The folder in which registrations are pinned, unless another is named: systemd's BPF file system.
+/// The folder for pins of registrations, unless another is named: systemd's BPF file system.
 pub const DEFAULT_BPFFS: &str = "/sys/fs/bpf";
 
-/// A registration that ends with this value.
+/// A registration that ends when this value is dropped.
 pub struct Held {
     link: Link,
     loaded: Loaded,
@@ -88,7 +88,7 @@ impl Held {
     }
 }
 
-/// The descriptor of a registration by its number, for the program that inherits it.
+/// The descriptor of a registration by its number, for the program inheriting it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptDescriptor {
     /// The link's; before 6.4 the map's.
@@ -139,7 +139,7 @@ pub fn is_registered(name: &str) -> bool {
     host::registered_algorithms().iter().any(|n| n == name)
 }
 
-/// Refuses a text that cannot be the name of a pinned algorithm. A name has only letters, digits and
+/// Refuses a text if it cannot be the name of a pinned algorithm. A name has only letters, digits and
 /// `_`. The kernel takes dots, too, but a BPF file system does not.
 ///
 /// # Errors
@@ -155,7 +155,7 @@ pub fn check_name(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The pin's path. Refuses a name that is a path: joined to the folder, it would lead out of it.
+/// The pin's path. Refuses a path as a name: joined to the folder, it would lead out of it.
 fn pin_path(bpffs: &Path, name: &str) -> Result<PathBuf, Error> {
     check_name(name)?;
     Ok(bpffs.join("tcpilot").join(name))

@@ -32,14 +32,14 @@ const COUNTING: &str = ".rodata.counting";
 const NEEDS_ECN: u32 = 1 << 1;
 /// TCP_CONG_NEEDS_ACCECN.
 const NEEDS_ACCURATE_ECN: u32 = 1 << 2;
-/// With TCP_CONG_ECT_1_NEGOTIATION: older kernels refuse flags that they do not know.
+/// With TCP_CONG_ECT_1_NEGOTIATION: older kernels refuse unknown flags.
 const ACCURATE_ECN: u32 = NEEDS_ACCURATE_ECN | 1 << 3;
 
-/// The form of ECN that an algorithm asks its peer for.
+/// The form of ECN an algorithm asks its peer for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ecn {
-    /// RFC 3168: the receiver tells once a round trip that packets were marked.
+    /// RFC 3168: the receiver reports marks once a round trip.
     Classic,
     /// RFC 9768: the receiver counts them. The handshake is sent with ECT(1).
     Accurate,
@@ -55,7 +55,7 @@ impl Ecn {
     }
 }
 
-/// What an algorithm counts of an acknowledgement that stands for many packets.
+/// How an algorithm counts an acknowledgement of many packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counting {
     /// Its packets.
@@ -112,7 +112,7 @@ impl Variant {
         })
     }
 
-    /// Of an algorithm's flags those that this kernel knows.
+    /// Keeps those of an algorithm's flags known to this kernel.
     fn known(self, flags: u32) -> u32 {
         if self.accurate_ecn {
             flags
@@ -122,7 +122,7 @@ impl Variant {
     }
 }
 
-/// A congestion control that the kernel has verified, but that is not registered yet.
+/// A congestion control, verified by the kernel but not registered yet.
 pub struct Loaded {
     object: Object,
     name: String,
@@ -191,17 +191,17 @@ impl Loaded {
         })
     }
 
-    /// The name under which it registers.
+    /// Its name once it is registered.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether it does what it is for only on a connection that negotiated ECN.
+    /// Whether it works as intended only on connections with negotiated ECN.
     pub fn needs_ecn(&self) -> bool {
         self.ecn.is_some()
     }
 
-    /// Instructions that the verifier checked for each program: a measure of its complexity.
+    /// Instructions checked by the verifier for each program: a measure of its complexity.
     pub fn verified_instructions(&self) -> Vec<(String, u32)> {
         self.object
             .progs()
@@ -266,8 +266,8 @@ impl Loaded {
     }
 }
 
-/// Clears callbacks and flags that the kernel does not know, and chooses between two forms of one callback; returns
-/// the name, and the form of ECN that it asks for.
+/// Clears callbacks and flags unknown to the kernel, and chooses between two forms of one callback.
+/// Returns the name and the requested form of ECN.
 fn fit(
     map: &mut OpenMapMut<'_>,
     variant: Variant,
@@ -312,15 +312,15 @@ pub fn is_path(name_or_path: &str) -> bool {
     name_or_path.contains('/') || name_or_path.ends_with(".o")
 }
 
-/// The name under which the object in a file would register; loads nothing.
+/// The name in the object file, used when it registers; loads nothing.
 pub fn name_in(path: &Path) -> Option<String> {
     // Reading a device may never end.
     fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
     in_ops(&fs::read(path).ok()?, name_of)
 }
 
-/// The form of ECN that one of our algorithms asks for on such a kernel, by its name; loads nothing. None if it
-/// asks for none, or is not ours.
+/// The form of ECN requested by one of our algorithms on such a kernel, by its name; loads nothing.
+/// None if it requests none, or is not ours.
 pub fn ecn_of(name: &str, variant: Variant) -> Option<Ecn> {
     let flags = in_ops(catalog::object(name)?, flags_of)?;
     Ecn::of(variant.known(flags))

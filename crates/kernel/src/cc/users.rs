@@ -14,8 +14,8 @@ const REQUEST_BYTES: usize = 56;
 const MESSAGE_BYTES: usize = 72;
 const ALL_STATES: u32 = u32::MAX;
 
-/// The number of sockets for each algorithm, including listening ones, in every namespace that this
-/// process may enter. Without that privilege only this namespace counts.
+/// The number of sockets for each algorithm, including listening ones, in every namespace open to
+/// this process. Without the privilege to enter them only this namespace counts.
 ///
 /// # Errors
 /// [`Error::System`] if the kernel does not list sockets (CONFIG_INET_DIAG).

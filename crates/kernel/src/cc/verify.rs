@@ -1,4 +1,4 @@
-//! Checks that a registered algorithm carries data, by one connection over loopback.
+//! Checks whether a registered algorithm carries data, by one connection over loopback.
 
 use std::{
     io::{self, Read, Write},
@@ -14,7 +14,7 @@ use crate::Error;
 const BYTES: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Sends a megabyte over loopback with this algorithm, and compares the data that arrive.
+/// Sends a megabyte over loopback with this algorithm, and compares the received data.
 ///
 /// # Errors
 /// [`Error::CcVerify`].

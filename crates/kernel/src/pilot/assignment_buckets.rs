@@ -1,4 +1,4 @@
-//! Whether connections that open now are held out, bucket by bucket: `enum tp_trial`.
+//! Whether new connections are held out, bucket by bucket: `enum tp_trial`.
 
 use std::{mem::offset_of, os::fd::BorrowedFd, sync::atomic::Ordering};
 
@@ -27,8 +27,8 @@ impl AssignmentBuckets {
         })
     }
 
-    /// Sets all assignment buckets, eight at a time: a connection that opens meanwhile gets the old or the new value
-    /// of its bucket.
+    /// Sets all assignment buckets, eight at a time: a connection opening meanwhile gets the old or the
+    /// new value of its bucket.
     pub fn set(&mut self, all: &[u8; ASSIGNMENT_BUCKETS]) {
         let has_trials = all.iter().any(|bucket| *bucket != 0);
         for (number, eight) in all.chunks_exact(8).enumerate() {

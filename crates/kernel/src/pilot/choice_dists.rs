@@ -3,7 +3,7 @@
 //!
 //! Only one thread writes. If a program reads a distribution during a write, it takes it for missing, and goes on
 //! to the next level, but keeps no hint to that: the writer takes the tag away first and restores it last. A
-//! version warns a reader that missed both.
+//! version warns a reader if it missed both.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -30,7 +30,7 @@ const WAYS: usize = TP_CHOICE_DIST_WAYS as usize;
 const DIST_WORDS: usize = size_of::<tp_choice_dist>() / 8;
 type Words = [u64; DIST_WORDS];
 
-/// The outcome for a choice distribution that was put.
+/// The outcome of putting a choice distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
     /// The key had no choice distribution, and has one now.
@@ -40,10 +40,10 @@ pub enum Put {
     /// The key's choice distribution had these entries already; nothing was written.
     Same,
     /// The key has a choice distribution now, in the place of another distribution of its bucket: of the finest level
-    /// there, the one that has not changed for longest.
+    /// there, the longest unchanged one.
     Replaced,
-    /// The key has no distribution: its bucket is full of choice distributions of coarser levels, which more
-    /// connections need.
+    /// The key has no distribution: its bucket is full of choice distributions of coarser levels. More
+    /// connections need those.
     Full,
 }
 
@@ -54,7 +54,7 @@ pub struct ChoiceDists {
     buckets: usize,
     /// The number of choice distributions of each level; the programs skip levels without distributions.
     counts: [usize; TP_LEVELS as usize],
-    /// Another one after each choice distribution that is new: the programs' hints hold as long as it is the same.
+    /// Another one after each new choice distribution: the programs' hints hold as long as it is the same.
     number: u64,
     status: LearnerStatus,
 }
@@ -168,7 +168,7 @@ impl ChoiceDists {
         self.len() == 0
     }
 
-    /// The number of choice distributions that there is room for. Some buckets are full well before that: with half
+    /// The number of choice distributions that there is room for. Some buckets are full well before: with half
     /// as many distributions one in 27 is pushed out, with a quarter one in 230.
     pub fn capacity(&self) -> usize {
         self.buckets * WAYS

@@ -9,7 +9,7 @@ use tcpilot_core::choice_dist::{DistPlace, assignment_tag};
 use super::choice_dists::NodeSecrets;
 use crate::{Error, object::map_error};
 
-/// Buckets that are read at once.
+/// Buckets read at once.
 const BATCH: u32 = 1024;
 
 /// Reads the connection starts. A connection has one from its opening to its end, in whatever namespace it is.
@@ -31,7 +31,7 @@ impl ConnStarts {
         ConnStarts { starts, secrets }
     }
 
-    /// Counts the open connections. It reads all connection starts: some milliseconds for the most that there may be.
+    /// Counts the open connections. It reads all connection starts: some milliseconds for a full table.
     ///
     /// # Errors
     /// [`Error::Map`] if the starts cannot be read.

@@ -1,4 +1,4 @@
-//! The memory of epsilon-greedy: the costs that its BPF program charges, a place for each choice distribution
+//! The memory of epsilon-greedy: the costs charged by its BPF program, a place for each choice distribution
 //! (`bpf/pilot/greedy.h`).
 
 use std::{
@@ -15,7 +15,7 @@ use tcpilot_abi::{TP_CHOICE_DIST_WAYS, from_bytes, to_bytes, tp_costs, tp_node_k
 use super::LearnerKeys;
 use crate::{Error, object::map_error};
 
-/// Places per batch of a read, which bounds the daemon's memory.
+/// Places per batch of a read, to bound the daemon's memory.
 const BATCH: u32 = 256;
 
 /// The costs of paths. It outlives the pilot, but is not written any more then.
@@ -40,7 +40,7 @@ impl Costs {
         })
     }
 
-    /// The costs of a path, or of the group of neighbours that it belongs to.
+    /// The costs of a path, or of its group of neighbours.
     ///
     /// # Errors
     /// [`Error::Map`].

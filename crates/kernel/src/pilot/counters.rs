@@ -2,7 +2,7 @@
 
 use tcpilot_abi::{from_bytes, tp_counters};
 
-/// The sum of sets that lie one after another.
+/// The sum of contiguous sets.
 pub(super) fn sum(sets: &[u8]) -> tp_counters {
     const WORD: usize = size_of::<u64>();
     let mut total = [0u64; size_of::<tp_counters>() / WORD];

@@ -1,4 +1,4 @@
-//! The maps of the learner, and the ends of them that the daemon uses.
+//! The maps of the learner, and the daemon's ends of them.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -37,9 +37,9 @@ pub struct LearnerKeys {
 const CONN_STARTS: (u32, u32) = (1 << 16, 1 << 19);
 
 impl LearnerKeys {
-    /// New keys, for the choice distributions of this configuration. There is room for twice as many, because buckets
-    /// do not fill evenly ([`super::Distributions::capacity`]). A host that knows more paths has more connections,
-    /// and gets room for more connection starts.
+    /// New keys, for the choice distributions of this configuration. There is room for twice as many, because
+    /// buckets do not fill evenly ([`super::Distributions::capacity`]). A host with more known paths has more
+    /// connections, and gets room for more connection starts.
     pub(super) fn new(config: &tp_config) -> LearnerKeys {
         let random = RandomState::new();
         let (least, most) = CONN_STARTS;
@@ -69,7 +69,7 @@ impl LearnerKeys {
         }
     }
 
-    /// Whether the programs write the choice distributions, by the costs that they keep.
+    /// Whether the programs write the choice distributions, by the costs they keep.
     fn learns_in_kernel(&self) -> bool {
         self.kind == TP_LEARNER_EPSILON_GREEDY
     }
@@ -86,19 +86,19 @@ impl LearnerKeys {
 /// The learner's descriptors by their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnerDescriptors {
-    /// Choice distributions, costs, assignments, starts of open connections, records, connections that lost packets,
-    /// paths on which a rescue did not help.
+    /// Choice distributions, costs, assignments, starts of open connections, records, connections with
+    /// losses, paths on which a rescue did not help.
     pub maps: [i32; 7],
 }
 
-/// The learner's ends of the memory that it shares with the programs, to be moved to its thread. They
+/// The learner's ends of the memory shared with the programs, to be moved to its thread. They
 /// outlive the pilot, but get no records then.
 pub struct Ends {
     /// The probabilities of the algorithms.
     pub choice_dists: ChoiceDists,
     /// The records of connections.
     pub records: Records,
-    /// The heartbeat without which no choice distribution is valid.
+    /// The heartbeat: without it no choice distribution is valid.
     pub heartbeat: Heartbeat,
     /// Which connections are held out.
     pub assignment_buckets: AssignmentBuckets,
@@ -153,7 +153,7 @@ pub(super) fn link_of(program: &ProgramMut<'_>, action: &'static str) -> Result<
     link.map_err(|source| Error::System { action, source })
 }
 
-/// Gives the learner's maps the room that they need, or replaces them by those of a running pilot.
+/// Gives the learner's maps enough room, or replaces them by those of a running pilot.
 pub(super) fn size_maps(
     open: &mut OpenSockopsSkel<'_>,
     learner: &LearnerKeys,

@@ -27,7 +27,7 @@ fn iterate_by(link: BorrowedFd<'_>) -> Result<Vec<u8>, Error> {
     let link_fd = link.as_raw_fd();
     let mut bytes = read_iterator(link_fd)?;
     for netns in others() {
-        // A namespace that is gone by now has no connections either.
+        // A namespace gone by now has no connections either.
         if let Ok(part) = in_netns(&netns, || read_iterator(link_fd)) {
             bytes.append(&mut part?);
         }
@@ -49,7 +49,7 @@ fn others() -> impl Iterator<Item = File> {
 }
 
 /// Runs an iterator of an attached program, and returns its output. The calling thread enters the namespaces
-/// itself, so that its processor time includes all the work.
+/// itself, so its processor time includes all the work.
 pub(super) fn run_here(link: BorrowedFd<'_>) -> Result<Vec<u8>, Error> {
     let link_fd = link.as_raw_fd();
     let own = File::open("/proc/thread-self/ns/net").map_err(cannot_list)?;
@@ -79,7 +79,7 @@ fn read_iterator(link_fd: i32) -> Result<Vec<u8>, Error> {
     if fd < 0 {
         return Err(cannot_list(std::io::Error::last_os_error()));
     }
-    // SAFETY: fd is a descriptor that was just opened and that nobody else has.
+    // SAFETY: fd is a descriptor just opened here, without another owner.
     let mut file = unsafe { <File as std::os::fd::FromRawFd>::from_raw_fd(fd) };
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(cannot_list)?;

@@ -1,4 +1,4 @@
-//! The legacy of a pilot for the one that takes its place: its maps, its links, and the keys to read them.
+//! The legacy of a pilot for its successor: its maps, its links, and the keys to read them.
 //!
 //! The kernel lets a link change its program in one step, BPF_LINK_UPDATE: each event runs the old program
 //! or the new one. Both use the same maps, so the new one knows every path and every open connection. The
@@ -81,7 +81,7 @@ fn buckets_for(paths_max: u32) -> u32 {
     paths_max.div_ceil(TP_WAYS).next_power_of_two()
 }
 
-/// A pilot's descriptors by their numbers, for the program that inherits them.
+/// A pilot's descriptors by their numbers, for the program inheriting them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Descriptors {
     /// Paths, connections, tunings, policers, counts.
@@ -198,7 +198,7 @@ impl Legacy {
             .map_err(Error::Load)
     }
 
-    /// Puts the maps in the place of new ones, if they have the room that these keys ask for.
+    /// Puts the maps in the place of new ones, if they have the room required by these keys.
     pub(super) fn put_into(
         &self,
         maps: &mut OpenSockopsMaps<'_>,
@@ -224,7 +224,7 @@ impl Legacy {
 }
 
 /// Maps the kernel's counts to the place where libbpf keeps a map's first contents. libbpf does so itself
-/// only for maps that it makes, and not for inherited ones.
+/// only for its own maps, and not for inherited ones.
 pub(super) fn show_counters(skel: &mut SockopsSkel<'_>) -> Result<(), Error> {
     let fail = |source| Error::System {
         action: "map the counts",
@@ -260,7 +260,7 @@ pub(super) struct LinkedCgroup {
     is_egress: bool,
 }
 
-/// The object that a link is attached to; `None` if the kernel does not say.
+/// The object a link is attached to; `None` if the kernel does not say.
 pub(super) fn cgroup_of(link: &OwnedFd) -> Option<LinkedCgroup> {
     let mut info = bpf_link_info::default();
     let mut len = size_of::<bpf_link_info>() as u32;
@@ -289,7 +289,7 @@ fn update(link: BorrowedFd<'_>, program: &ProgramMut<'_>) -> io::Result<bool> {
 }
 
 impl Pilot {
-    /// Loads the programs with the memory of a running pilot, which goes on meanwhile.
+    /// Loads the programs with the memory of a running pilot. That one goes on meanwhile.
     ///
     /// # Errors
     /// As [`Pilot::load`].

@@ -18,7 +18,7 @@ use crate::{
     mapping::{Mapping, page},
 };
 
-/// The programs do not wake the daemon, since that would cost more than the record. So the daemon reads
+/// The programs do not wake the daemon, since this would cost more than the record. So the daemon reads
 /// the ring this often: at 50,000 records a second it has room for twelve times as long.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -30,7 +30,7 @@ const HEADER: usize = 8;
 /// The reading end of the ring.
 ///
 /// The kernel maps three parts: a page with the reader's position, a page with the writers' position, and
-/// the data, twice in a row, so that every record is contiguous.
+/// the data, twice in a row, to keep every record contiguous.
 pub struct Records {
     read: Mapping,
     written: Mapping,
@@ -56,7 +56,7 @@ impl Records {
     /// Returns the number of records.
     ///
     /// # Errors
-    /// [`Error::System`] if there was something that is no record; the others are delivered nevertheless.
+    /// [`Error::System`] if something was not a record; the others are delivered nevertheless.
     pub fn poll(
         &mut self,
         timeout: Duration,
@@ -73,12 +73,12 @@ impl Records {
         }
     }
 
-    /// The number of records for which the ring had no room, since the programs were loaded.
+    /// The number of records lost for lack of room in the ring, since the programs were loaded.
     pub fn dropped(&self) -> u64 {
         self.status.word(offset_of!(tp_learner_status, dropped))
     }
 
-    /// Takes the records that are in the ring now.
+    /// Takes the records now in the ring.
     fn take(&mut self, each: &mut impl FnMut(&tp_record)) -> Result<usize, Error> {
         let (Some(read), Some(written)) = (self.read.word(0), self.written.word(0)) else {
             return Err(no_record());
@@ -169,7 +169,7 @@ impl Heartbeat {
         LearnerStatus::new(status).map(Heartbeat)
     }
 
-    /// Says that the daemon is alive.
+    /// Marks the daemon as alive.
     pub fn renew(&self) {
         // Without this part of the kernel, or its module, no device is a wireless one.
         let knows_wireless = Path::new("/sys/module/cfg80211").exists();
@@ -180,7 +180,7 @@ impl Heartbeat {
         self.set(monotonic_ns());
     }
 
-    /// Says that it is dead: from now on no choice distribution is valid.
+    /// Marks it as dead: from now on no choice distribution is valid.
     pub fn stop(&self) {
         self.set(0);
     }

@@ -8,24 +8,24 @@ use tcpilot_abi::{TP_MOVES, to_bytes, tp_move};
 use super::iterate::run_here;
 use crate::{Error, object::map_error};
 
-/// The most connections that can be moved at a time.
+/// Maximum number of connections moved at a time.
 pub const MOVES: usize = TP_MOVES as usize;
 
-/// A connection that should get another algorithm.
+/// A connection to be moved to another algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MoveRequest {
     /// The cookie of its socket, as in its records.
     pub cookie: u64,
     /// The number of its present algorithm. If it has another one by now, it is not moved.
     pub from: u8,
-    /// The number of the algorithm that it should get.
+    /// The number of its new algorithm.
     pub to: u8,
 }
 
-/// Runs the iterator over long connections. It may wait for sockets that applications hold, and makes the
+/// Runs the iterator over long connections. It may wait for sockets held by applications, and makes the
 /// calling thread enter all network namespaces. So it needs a thread of its own.
 pub struct Sampler {
-    /// Of the iterator.
+    /// The iterator's link.
     link: OwnedFd,
     moves: MapHandle,
 }
@@ -36,7 +36,7 @@ impl Sampler {
     }
 
     /// Makes the program send records of long connections: those that have carried the configuration's
-    /// `sample_bytes` and sent something lately, in all namespaces with a name or a process. The records
+    /// `sample_bytes` and sent data recently, in all namespaces with a name or a process. The records
     /// follow at the next [`super::Records::poll`], with sums since the connection's beginning. It moves
     /// the connections of `moves`, at most [`MOVES`], if their policy and their application allow it;
     /// their records say so.

@@ -52,7 +52,7 @@ fn programs(cgroup: &File, flags: u32) -> Vec<String> {
         if fd < 0 {
             return None;
         }
-        // SAFETY: fd is a descriptor that was just opened and that nobody else has.
+        // SAFETY: fd is a descriptor just opened here, without another owner.
         let fd = unsafe { <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd) };
         let name = program_info(fd.as_raw_fd())?.name;
         let text: Vec<u8> = name

@@ -1,4 +1,4 @@
-//! The bytes that open connections have sent.
+//! The bytes sent by open connections.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -7,14 +7,14 @@ use tcpilot_abi::from_bytes;
 use super::{Pilot, ends::link_of, iterate::run_here};
 use crate::Error;
 
-/// Adds up the bytes that the pilot's open connections have sent.
+/// Adds up the bytes sent by the pilot's open connections.
 pub struct Tally {
-    /// Of the iterator.
+    /// The iterator's link.
     link: OwnedFd,
 }
 
 impl Tally {
-    /// Acknowledged bytes of all of them, in each network namespace that this process may enter. The
+    /// Acknowledged bytes of all of them, in each network namespace open to this process. The
     /// calling thread enters these namespaces, and the time grows with the number of sockets. So it needs a
     /// thread of its own.
     ///

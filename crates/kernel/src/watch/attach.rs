@@ -1,6 +1,6 @@
 //! Where the programs of the watch are attached: at hooks of tc at the device from kernel 6.6 on, else at
-//! tracepoints, which fire for all devices. Packets that leave are seen at the kernel's function that takes
-//! them out of a queue, or at a tracepoint if the device has none.
+//! tracepoints for all devices. Leaving packets are seen at the kernel's function for taking them out of a
+//! queue, or at a tracepoint if the device has none.
 
 use std::{
     io,
@@ -38,7 +38,7 @@ pub(super) enum HookPoint {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HookSupport {
     point: HookPoint,
-    /// Whether the function can be traced that takes packets out of queues.
+    /// Whether the function for taking packets out of queues can be traced.
     queues: bool,
 }
 
@@ -59,7 +59,7 @@ pub(super) fn hook_support() -> HookSupport {
 }
 
 /// Whether the kernel lets programs see the calls of a function: some hosts do not, by their build or their
-/// policy. A program that does nothing is loaded for it.
+/// policy. A program that does nothing is loaded to find out.
 fn may_trace(function: TypeId) -> bool {
     let nothing = [
         bpf_insn {
@@ -89,7 +89,7 @@ fn may_trace(function: TypeId) -> bool {
         )
     };
     if fd >= 0 {
-        // SAFETY: a descriptor that was just opened and that nobody else has.
+        // SAFETY: a descriptor just opened here, without another owner.
         drop(unsafe { OwnedFd::from_raw_fd(fd) });
     }
     fd >= 0
@@ -112,10 +112,10 @@ impl HookSupport {
     }
 }
 
-/// The hook for packets that leave.
+/// The hook for leaving packets.
 struct Exit {
     _link: Link,
-    /// At the function that takes packets out of queues, or else at the tracepoint.
+    /// At the function for taking packets out of queues, or else at the tracepoint.
     is_of_queue: bool,
 }
 

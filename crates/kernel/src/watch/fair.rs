@@ -31,7 +31,7 @@ impl Watch {
         self.skel.progs.fair_window.as_fd()
     }
 
-    /// Attaches the program that shrinks windows to the device's ingress, as long as the returned value
+    /// Attaches the window-shrinking program to the device's ingress, as long as the returned value
     /// lives; needs kernel 6.6.
     ///
     /// # Errors
@@ -40,7 +40,7 @@ impl Watch {
         link_tcx(self.window_program(), ifindex, BPF_TCX_INGRESS)
     }
 
-    /// Attaches the program that marks packets to the device's egress, as long as the returned value lives;
+    /// Attaches the packet-marking program to the device's egress, as long as the returned value lives;
     /// needs kernel 6.6.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ pub(super) fn link_tcx(program: BorrowedFd<'_>, ifindex: u32, place: u32) -> io:
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(-fd));
     }
-    // SAFETY: a descriptor that was just opened and that nobody else has.
+    // SAFETY: a descriptor just opened here, without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

@@ -20,7 +20,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Maps the table, which has so many places.
+    /// Maps the table of so many places.
     pub fn new(map: BorrowedFd<'_>, places: u32) -> Result<Table, Error> {
         let places = places as usize;
         let memory = Mapping::new(map, 0, places * size_of::<tp_watch_flow>(), true)?;

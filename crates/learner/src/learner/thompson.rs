@@ -77,7 +77,7 @@ impl Learner for Thompson {
 }
 
 impl Thompson {
-    /// A learner of `arms` arms, the first of which is the kernel's default.
+    /// A learner of `arms` arms, the first being the kernel's default.
     ///
     /// # Errors
     /// [`Unusable::Arms`].
@@ -125,8 +125,8 @@ impl Thompson {
         exact!(&self.0, it => it.rebuilt)
     }
 
-    /// The shares for the next connections of a path, or of unknown paths below a node, which have no distribution of
-    /// their own. `None` if nothing is kept under this key: then the next node above decides.
+    /// The shares for the next connections of a path, or of unknown paths below a node (these have no
+    /// distribution of their own). `None` if nothing is kept under this key: then the next node above decides.
     pub fn plan_of(&mut self, key: &NodeKey, now_s: f64) -> Option<Plan> {
         exact!(&mut self.0, it => it.plan_of(key, now_s))
     }

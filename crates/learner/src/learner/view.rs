@@ -1,5 +1,5 @@
 //! The learner's knowledge for people: estimates with intervals, their origin, the cost of exploring,
-//! and the changes that were found.
+//! and the changes found.
 
 use crate::choice::Plan;
 use crate::lineage::{Level, NodeKey};
@@ -37,14 +37,14 @@ pub struct View {
     /// What the learner compares, one for each arm: a cost in millionths, 0 is best. Thompson's is the
     /// expected loss of reward against the best arm.
     pub costs: Vec<u64>,
-    /// Connections of a path that ended since it was first seen, or since its saved row was read; 0
+    /// Ended connections of a path since it was first seen, or since its saved row was read; 0
     /// for a node.
     pub connections: u32,
     /// Weight of a path's own samples as they count now; 0 for a node.
     pub own_weight: f64,
     /// When a path gave its last sample, in seconds.
     pub seen_s: Option<f64>,
-    /// Nats times connections that its group (or the node) may still lose by exploring.
+    /// Nats times connections left to its group (or the node) for exploring.
     pub credit: f64,
     /// Expected cost of exploring there so far, in nats times connections.
     pub spent: f64,

@@ -1,9 +1,9 @@
-//! A client at the edge of an octave of round trips: one address that is two paths.
+//! A client at the edge of an octave of round trips: one address with two paths.
 //!
 //! Classes divide round trips at octaves. A client with 16.0 ms in one handshake and 16.8 ms in the next is in
 //! two classes, and neither path would know what the other one learned. So a sample of such a path also counts
-//! on the address's path in the neighbouring octave, by a factor between 0 and 1 that grows with the resemblance
-//! of their round trips (a power prior: Ibrahim and Chen, *Power Prior Distributions for Regression Models*,
+//! on the address's path in the neighbouring octave, by a factor from 0 to 1, growing with the resemblance of
+//! their round trips (a power prior: Ibrahim and Chen, *Power Prior Distributions for Regression Models*,
 //! Statistical Science 15, 2000). The tree above does not change. A sample that counts on two paths counts once
 //! for each group, site and class; only the global node hears it twice. The weight of a path in its group is
 //! bounded as ever.
@@ -14,7 +14,7 @@ use crate::linalg::NotPositive;
 use crate::lineage::{Class, Key};
 use crate::path::Evidence;
 
-/// Octaves by which the round trips of two paths must differ for them to be unrelated. A factor of 1.4
+/// Two paths are unrelated if their round trips differ by so many octaves. A factor of 1.4
 /// in round trips separates a near client from a far one more often than it separates two handshakes of one.
 const APART: f64 = 0.5;
 
@@ -58,7 +58,7 @@ impl<const C: usize> Tree<C> {
         self.paths[id.0 as usize].rtt.note(rtt_us, octave);
     }
 
-    /// Notes that a new path, and those of its address in the neighbouring octaves, have each other.
+    /// Links a new path and those of its address in the neighbouring octaves to each other.
     pub(super) fn introduce(&mut self, id: PathId, key: &Key) {
         for (side, beside) in key.beside().into_iter().enumerate() {
             if let Some(other) = beside.and_then(|key| self.find(&key)) {
@@ -106,7 +106,7 @@ impl<const C: usize> Tree<C> {
         }
     }
 
-    /// A client that is two paths changes as one, and is one witness.
+    /// A client with two paths changes as one, and is one witness.
     pub(crate) fn agree(&mut self, id: PathId) {
         if let Some((other, _)) = self.relative(id) {
             let PathFields { sums, wild, .. } = self.paths[id.0 as usize];
@@ -115,7 +115,8 @@ impl<const C: usize> Tree<C> {
         }
     }
 
-    /// Changes the evidence of a path by `change`, which is told how far that counts; and its relative's.
+    /// Changes the evidence of a path, and its relative's, by `change`. This gets the factor by which the
+    /// sample counts there.
     ///
     /// # Errors
     /// [`NotPositive`], as for [`Tree::update`].

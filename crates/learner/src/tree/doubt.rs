@@ -11,8 +11,8 @@ impl<const C: usize> Tree<C> {
         &mut self.paths[id.0 as usize].sums
     }
 
-    /// Notes that a path changed. If enough children of a node changed within the window, the node
-    /// did, too: all knowledge below it is doubted, and its own parent notes that. Returns the
+    /// Notes a change of a path. If enough children of a node changed within the window, the node
+    /// did, too: all knowledge below it is doubted, and its own parent notes the change. Returns the
     /// number of changed levels, 0 for the path alone.
     ///
     /// # Errors
@@ -38,8 +38,8 @@ impl<const C: usize> Tree<C> {
         Ok(LEVELS)
     }
 
-    /// Notes a path's deviation (`z`, in standard deviations) at all nodes above it: a shift that
-    /// is too small to be seen on one path shows on many. Returns the number of changed levels.
+    /// Notes a path's deviation (`z`, in standard deviations) at all nodes above it: a shift
+    /// too small to be seen on one path shows on many. Returns the number of changed levels.
     ///
     /// # Errors
     /// [`NotPositive`], as for [`Tree::belief`].

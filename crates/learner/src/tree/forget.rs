@@ -20,12 +20,12 @@ impl<const C: usize> Tree<C> {
         weight * left(now_s - self.at_s(id), self.memory.path_s) * (-doubts).exp2()
     }
 
-    /// Forgets so many paths, first those with samples that count least by now, because they are
+    /// Forgets so many paths, first those whose samples count least by now, because they are
     /// few or old. Then it forgets nodes without children, if they know nothing or are more than
     /// `nodes_max`. Returns all their keys.
     ///
     /// # Errors
-    /// [`NotPositive`] when the tree has lost its digits; [`Tree::rebuild`] mends that.
+    /// [`NotPositive`] when the tree has lost its digits; [`Tree::rebuild`] mends it.
     pub fn forget_least(
         &mut self,
         count: usize,

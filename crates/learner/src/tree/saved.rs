@@ -1,7 +1,7 @@
 //! Rows of paths and nodes, to be saved and read again.
 //!
 //! Each row stands for itself: a path's key gives all nodes above it, and a node's row has the knowledge
-//! that its children's rows lack. So a lost or damaged row spoils no other.
+//! missing in its children's rows. So a lost or damaged row spoils no other.
 
 use super::beside::InOctave;
 use super::store::{pack, triangle, unpack};
@@ -262,7 +262,7 @@ impl<const C: usize> Tree<C> {
         Some(Taken::Up)
     }
 
-    /// Computes the sums once all rows are restored. Nodes that got their message from a row keep it.
+    /// Computes the sums once all rows are restored. Nodes with a message from a row keep it.
     ///
     /// # Errors
     /// [`NotPositive`] if rows contradict each other.
@@ -279,7 +279,7 @@ impl<const C: usize> Tree<C> {
         self.nodes.iter_mut().for_each(|node| node.unsaved = true);
     }
 
-    /// Gives at most `most` of the paths and nodes that changed since they were last given; says whether
+    /// Gives at most `most` of the paths and nodes changed since they were last given. Returns whether
     /// those were all.
     pub(crate) fn unsaved(&mut self, most: usize, mut each: impl FnMut(&[u8], &[u8])) -> bool {
         let mut count = 0;

@@ -49,11 +49,11 @@ pub(crate) struct PathFields {
     at: u32,
     /// The group's `discount` when the path sent its message.
     pub told_discount: f32,
-    /// Evidence that the path changed.
+    /// Evidence of a change of the path.
     pub sums: Sums,
-    /// The part of its message that counts.
+    /// The part of its message that still counts.
     pub told_factor: Share,
-    /// Share of its last samples that were cut off.
+    /// Share of its last samples cut off.
     pub wild: Share,
     /// Its group's `doubt` when the evidence was stored.
     pub doubt_seen: u16,
@@ -87,14 +87,14 @@ pub struct Node {
     pub(super) told_factor: f32,
     /// A group's: how often alarms doubted its paths' evidence.
     pub(super) doubt: u16,
-    /// Half-lives that passed; alarms count as time.
+    /// Elapsed half-lives; alarms count as time.
     pub(super) discount: f64,
     pub(super) at_s: f64,
     /// A group's: the balance for exploring.
     pub ledger: Ledger,
-    /// Evidence that the paths below it changed.
+    /// Evidence of a change of the paths below it.
     pub(super) sums: Sums,
-    /// The path that gave the last deviation for the sums.
+    /// The path of the last deviation in the sums.
     pub(super) pooled_last: u32,
     /// Its children's last alarms, if any.
     pub(super) alarms: Option<Box<Alarms>>,
@@ -131,7 +131,7 @@ pub(super) fn pack<T, const C: usize>(
     }
 }
 
-/// Reads the numbers that [`pack`] wrote.
+/// Reads the numbers written by [`pack`].
 pub(super) fn unpack<T: Copy + Into<f64>, const C: usize>(packed: &[T]) -> Information<C> {
     let mut known = Information::NONE;
     let mut numbers = packed.iter().map(|x| (*x).into());

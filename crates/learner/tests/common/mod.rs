@@ -1,4 +1,4 @@
-//! Functions that the learner's tests share.
+//! Functions shared by the learner's tests.
 #![allow(dead_code, reason = "no test uses all of it")]
 
 use std::net::Ipv4Addr;

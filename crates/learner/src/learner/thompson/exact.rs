@@ -15,7 +15,7 @@ use crate::tree::{Now, PathId, Tree};
 /// After so many samples a path's next one counts half for the regression.
 const PATH_SAMPLES: f64 = 4.0;
 
-/// Standard deviations of paths and samples beyond which a reward is cut off for the regression.
+/// A reward is cut off for the regression at so many standard deviations of paths and samples.
 const LEVEL_SD: f64 = 2.0;
 
 /// A sample after clipping.
@@ -39,7 +39,7 @@ pub(super) struct Exact<const C: usize> {
     pub widths_at_s: f64,
     pub rebuilt: u64,
     pub queue: publish::Queue,
-    /// Paths and nodes that were forgotten since the learner was last saved.
+    /// Paths and nodes forgotten since the learner was last saved.
     pub forgotten: Vec<NodeKey>,
     pub alarms: view::Log,
 }
@@ -104,8 +104,8 @@ impl<const C: usize> Exact<C> {
         }
     }
 
-    /// The belief about a path, and its own evidence. Sums that lost their digits are recomputed;
-    /// if even that does not help, the belief is the prior.
+    /// The belief about a path, and its own evidence. Sums with lost digits are recomputed;
+    /// if even this does not help, the belief is the prior.
     #[inline]
     pub fn belief_and_now(&mut self, id: PathId, now_s: f64) -> (Belief<C>, Option<Now<C>>) {
         for _ in 0..2 {
@@ -213,7 +213,7 @@ impl<const C: usize> Exact<C> {
         Ok(learned)
     }
 
-    /// The part of a sample that is new, 0 to 1. A connection's samples are an autoregressive series: their
+    /// The new part of a sample, 0 to 1. A connection's samples are an autoregressive series: their
     /// correlation decays with the time between them. With a correlation of r from one to the next, n of them
     /// are worth `1 + (n − 1)(1 − r)/(1 + r)` independent ones (Bayley and Hammersley 1946).
     fn fresh(&self, seen: &Observation) -> f64 {
@@ -260,7 +260,7 @@ impl<const C: usize> Exact<C> {
             .book(plan.allowed, plan.loss, plan.win, choice);
     }
 
-    /// The reward less the part that size and RTT explain.
+    /// The reward less the part explained by size and RTT.
     fn residual(&mut self, id: PathId, seen: &Observation, reward: Reward, known: f64) -> f64 {
         let explained = |regression: &Regression| reward.nats - regression.expected(&seen.features);
         let residual = explained(&self.regression);

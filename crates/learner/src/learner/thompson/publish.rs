@@ -1,5 +1,5 @@
-//! Which choice distributions must be written: those of paths with new samples at once, their neighbours' when there
-//! is time.
+//! Selects the choice distributions to write: those of paths with new samples at once, their
+//! neighbours' when there is time.
 //!
 //! A sample changes its path's shares, and a little those of all paths of its group, of its site and so
 //! on. To write all of them each time would be a million distributions a second. So the path and the nodes above
@@ -13,11 +13,11 @@ use crate::choice::Plan;
 use crate::lineage::{Level, NodeKey};
 use crate::tree::{GLOBAL, NONE, PathId, Tree};
 
-/// Parts of 255 by which an unknown path's share must move for the choice distributions below to be written: one per
-/// cent.
+/// If an unknown path's share moves by so many parts of 255 (one per cent), the choice distributions
+/// below are written.
 const MOVED: u8 = 3;
 
-/// The most forgotten keys that are kept for the next save.
+/// Maximum number of forgotten keys kept for the next save.
 const FORGOTTEN_MAX: usize = 1 << 20;
 
 /// Choice distributions to be written.
@@ -27,9 +27,9 @@ pub(super) struct Queue {
     nodes: VecDeque<u32>,
     /// Groups with paths to write.
     groups: VecDeque<u32>,
-    /// The group of the paths that are being written, and the next of them.
+    /// The group of the paths being written, and the next of them.
     sweep: Option<(u32, u32)>,
-    /// The next path of the slow round, the number that is due, and since when.
+    /// The next path of the slow round, the number due, and since when.
     round: usize,
     due: f64,
     due_s: f64,
@@ -73,7 +73,7 @@ impl Queue {
         }
     }
 
-    /// Paths with new samples take turns with the rest, so that neither waits for ever.
+    /// Paths with new samples take turns with the rest: neither may wait for ever.
     fn next<const C: usize>(&mut self, tree: &mut Tree<C>) -> Option<NextDist> {
         self.turn = !self.turn;
         let taught = |queue: &mut Self| queue.paths.pop_front().map(NextDist::Path);
@@ -131,8 +131,8 @@ impl Thompson {
         exact!(&mut self.0, it => it.queue_below(GLOBAL));
     }
 
-    /// Gives the choice distributions to write, at most `budget` of them, and those to remove (`None`). Paths with
-    /// new samples come first; call it again to go on. Returns the number of distributions that it gave.
+    /// Gives the choice distributions to write, at most `budget` of them, and those to remove (`None`). Paths
+    /// with new samples come first; call it again to go on. Returns their number.
     pub fn publish(
         &mut self,
         now_s: f64,

@@ -25,8 +25,8 @@ const HEAD: u8 = 0xff;
 pub type SavedRows<'a> = dyn FnMut(&mut dyn FnMut(&[u8], &[u8])) + 'a;
 
 impl Thompson {
-    /// Gives the rows that changed since the last save, or all: key and row, `None` for a row to be
-    /// removed. With `all` the rows that are not given have to be removed as well.
+    /// Gives the rows changed since the last save, or all: key and row, `None` for a row to be
+    /// removed. With `all` the rows not given have to be removed as well.
     pub fn save(&mut self, all: bool, row: impl FnMut(&[u8], Option<&[u8]>)) {
         if all {
             self.begin_anew();
@@ -39,8 +39,8 @@ impl Thompson {
         exact!(&mut self.0, it => it.begin_anew());
     }
 
-    /// The same for at most `most` of the changed paths and nodes, so that a million need not be in
-    /// memory a second time. Says whether those were all; if not, call it again.
+    /// The same for at most `most` of the changed paths and nodes, so a million need not be in
+    /// memory a second time. Returns whether those were all; if not, call it again.
     pub fn save_some(&mut self, most: usize, row: impl FnMut(&[u8], Option<&[u8]>)) -> bool {
         exact!(&mut self.0, it => it.save_some(most, row))
     }
@@ -75,7 +75,7 @@ impl Thompson {
     }
 
     /// Starts from the saved rows, in any order; `now_s` must be of the clock of the saved times. Rows
-    /// are taken up one by one, so that a million need not be in memory a second time.
+    /// are taken up one by one, so a million need not be in memory a second time.
     pub fn take_up(&mut self, rows: &mut SavedRows<'_>, now_s: f64) -> Restored {
         exact!(&mut self.0, it => it.take_up_all(rows, now_s))
     }
@@ -171,7 +171,7 @@ impl<const C: usize> Exact<C> {
         restored
     }
 
-    /// Takes up the row of a path or node, or notes that it is outdated.
+    /// Takes up the row of a path or node, or notes its key as outdated.
     fn take_up(
         &mut self,
         key: &[u8],

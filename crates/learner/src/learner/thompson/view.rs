@@ -1,4 +1,4 @@
-//! Makes the views of a path or node, and keeps the log of the changes that were found.
+//! Makes the views of a path or node, and keeps the log of the changes found.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::tree::{GLOBAL, PathId, Tree};
 /// Standard deviations on either side of the mean that hold 95 % of a normal distribution.
 const Z95: f64 = 1.96;
 
-/// The most alarms that are kept.
+/// Maximum number of alarms kept.
 const ALARMS_MAX: usize = 256;
 
 /// The last alarms.
@@ -149,7 +149,7 @@ impl<const C: usize> Exact<C> {
     }
 
     /// Precisions of all advantages by their origin. Knowledge from higher nodes has passed more
-    /// spreads, and each spread takes the same part of everything that passes it.
+    /// spreads, and each spread takes the same part of everything passing it.
     fn parts(
         &mut self,
         id: Option<PathId>,
