@@ -48,7 +48,7 @@ fn paths(pilot: &Daemon, ended: u32) -> Vec<Value> {
     until(&format!("{ended} connections have ended"), || {
         let paths = pilot.paths().into_iter();
         let paths: Vec<Value> = paths.filter(|path| path["prefix"] == OTHER).collect();
-        // A path counts from the first connection on that updated the learner.
+        // A path counts from its first update of the learner.
         let closed = pilot.status()["closed"].as_f64()?;
         (closed >= f64::from(ended) && !paths.is_empty()).then_some(paths)
     })
@@ -179,7 +179,7 @@ fn the_last_decisions_have_reason_and_result() {
     let (lab, _way) = lossy();
     let pilot = lab.pilot(KEYS);
     lab.upload(OTHER, 14, 200_000);
-    // A path counts from the first connection on that updated the learner.
+    // A path counts from its first update of the learner.
     let arms = arms(&paths(&pilot, 10));
     let by_path = decisions(&pilot);
     for of_path in &by_path {

@@ -135,7 +135,7 @@ fn failed_upgrade_leaves_daemon_unchanged() {
     assert_eq!(pilot.take_overs(), (1, programs.len() as u64));
 }
 
-/// A copy of tcpilot with another layout's number.
+/// A copy of tcpilot with another layout's hash.
 fn of_another_layout(lab: &Lab) -> PathBuf {
     let mut bytes = fs::read(binary("tcpilot")).unwrap();
     let name = b"tcpilot-layout-";
