@@ -35,11 +35,11 @@ pub struct Peers {
     pub paths: u32,
     /// Addresses in each /24.
     pub per_group: u32,
-    /// Number of algorithms that take turns.
+    /// Number of algorithms, taking turns.
     pub arms: u32,
 }
 
-/// A loaded program that writes into a daemon's ring.
+/// A loaded program, for writing into a daemon's ring.
 pub struct Flood {
     skel: FloodSkel<'static>,
     peers: Peers,
@@ -100,18 +100,18 @@ impl Flood {
         }
     }
 
-    /// Records for which the ring had no room.
+    /// Records without room in the ring.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Records that were written, or for which there was no room.
+    /// Records written, or without room in the ring.
     pub fn written(&self) -> u32 {
         self.written
     }
 }
 
-/// The maps that a process holds: their numbers, and the kernel's memory for each.
+/// The maps of a process: their numbers, and the kernel's memory for each.
 ///
 /// # Panics
 /// When the process is gone.

@@ -19,8 +19,8 @@ use crate::{
     unique, until,
 };
 
-/// A named network namespace with the default congestion control reno: the only default that every
-/// kernel allows outside of its first namespace.
+/// A named network namespace with the default congestion control reno: the only default allowed by every
+/// kernel outside of its first namespace.
 #[derive(Debug)]
 pub struct Netns {
     name: String,
@@ -157,7 +157,7 @@ impl Drop for Netns {
 /// The link's treatment of packets, in the words of tc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Fast enough for quick tests, slow enough that the link is the limit, and not the application.
+    /// Fast enough for quick tests, slow enough to be the limit instead of the application.
     Usual,
     /// Another root qdisc towards the far end.
     Of(&'static str),
@@ -170,9 +170,9 @@ const USUAL: &str = "tbf rate 20mbit burst 16kb latency 100ms";
 /// 10.64.0.0/14, 8.0.0.0/7 and fd64::/16; near has routes to these through it.
 #[derive(Debug)]
 pub struct Pair {
-    /// The end that usually connects.
+    /// The end of most clients.
     pub near: Netns,
-    /// The end that usually listens.
+    /// The end of most servers.
     pub far: Netns,
 }
 
@@ -216,7 +216,7 @@ fn ends(host: u8) -> String {
     )
 }
 
-/// A line for each prefix that the far end answers for.
+/// A line for each prefix of the far end.
 fn routes(route: impl Fn(&str, &str) -> String) -> String {
     [
         ("10.64.0.0/14", "10.77.0.2"),

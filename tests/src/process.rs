@@ -10,7 +10,7 @@ use std::{
 
 use crate::{Cgroup, Netns, signals, until};
 
-/// The binary of this name: named by an environment variable, or beside the test's own.
+/// The binary of this name: named by an environment variable, or in the folder of the test's own.
 ///
 /// # Panics
 /// When there is none, with a remedy.
@@ -51,7 +51,7 @@ pub const CAP_BPF: u32 = 39;
 /// The capabilities of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capabilities {
-    /// All that the tests have.
+    /// All of the tests' own.
     All,
     /// Only these, by number, capabilities(7).
     Only(&'static [u32]),
@@ -66,7 +66,7 @@ pub struct Place<'a> {
     pub cgroup: Option<&'a Cgroup>,
     /// Its capabilities.
     pub capabilities: Capabilities,
-    /// The socket that it takes for that of a service manager, sd_notify(3).
+    /// Its socket of a service manager, sd_notify(3).
     pub manager: Option<&'a Path>,
 }
 
@@ -98,7 +98,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// A command that will run there, and not outlive the test.
+    /// A command to run there, and not outlive the test.
     pub fn command(&self, program: &str) -> Command {
         let netns = self.netns.map(Netns::open);
         let procs = self.cgroup.map(Cgroup::open_procs);
@@ -124,7 +124,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// For a child, between fork and exec: it will not outlive the thread that started it, and it handles
+/// For a child, between fork and exec: it will not outlive its parent thread, and it handles
 /// signals as usual, whatever its parent does.
 pub(crate) fn die_with_parent() -> io::Result<()> {
     signals::unblock();
@@ -154,7 +154,7 @@ fn drop_other_capabilities(kept: &[u32]) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs `f` on a thread of its own that has entered a namespace.
+/// Runs `f` on a thread of its own inside a namespace.
 ///
 /// # Panics
 /// When it cannot be entered, or `f` panics.

@@ -1,4 +1,4 @@
-//! A tap at a device: the packets that pass it, as the kernel's own packet sockets see them (packet(7)).
+//! A tap at a device: its passing packets, as the kernel's own packet sockets see them (packet(7)).
 
 use std::{
     io,
@@ -12,7 +12,7 @@ use crate::{net::Netns, process::in_netns};
 const MARK: u32 = 0xffff_f000 + 20;
 const ANY_PROTOCOL: u16 = 0x0003; // ETH_P_ALL
 
-/// A tap. Packets that do not fit into its buffer are lost.
+/// A tap. Packets beyond its buffer are lost.
 #[derive(Debug)]
 pub struct Tap(OwnedFd);
 
@@ -40,7 +40,7 @@ impl Tap {
             let fd =
                 unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
             assert!(fd >= 0, "{}", io::Error::last_os_error());
-            // SAFETY: a descriptor that was just opened and that nobody else has.
+            // SAFETY: a descriptor just opened, and nobody else has it.
             let tap = Tap(unsafe { OwnedFd::from_raw_fd(fd) });
             if let Some(mark) = mark {
                 tap.filter(mark);
@@ -118,7 +118,7 @@ impl Tap {
         Some(bytes)
     }
 
-    /// Takes the packets that are waiting; returns how many they were.
+    /// Takes the waiting packets; returns their number.
     pub fn drain(&self) -> usize {
         std::iter::from_fn(|| self.next_within(Duration::ZERO)).count()
     }

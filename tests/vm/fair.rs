@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tcpilot_tests::{Lab, Place, Watching, sh, until};
 
-/// Each has parameters that differ from the defaults.
+/// Each has parameters other than the defaults.
 const QDISCS: [&str; 9] = [
     "pfifo limit 77",
     "bfifo limit 70000",
@@ -16,7 +16,7 @@ const QDISCS: [&str; 9] = [
     "tbf rate 30mbit burst 20kb latency 90ms",
 ];
 
-/// The root qdisc of the near end to the microsecond, without fields that change by themselves.
+/// The root qdisc of the near end to the microsecond, without fields changing by themselves.
 fn root(lab: &Lab) -> String {
     let near = lab.net.near.name();
     let text = sh(&format!("tc -n {near} -json qdisc show dev eth0 root"));
