@@ -75,14 +75,14 @@ impl<'a> Asking<'a> {
         command.output().unwrap()
     }
 
-    /// Asserts an answer to the user.
+    /// Asserts that the user gets an answer.
     fn may(&self, user: User, words: &[&str]) {
         let output = self.run(user, words);
         let message = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{words:?}: {message}");
     }
 
-    /// Asserts a refusal of the user, in a line with this text.
+    /// Asserts that the user is refused in a line with this text.
     fn may_not(&self, user: User, words: &[&str], why: &str) {
         let output = self.run(user, words);
         let message = String::from_utf8_lossy(&output.stderr);

@@ -14,7 +14,7 @@ const ACKNOWLEDGEMENT: usize = 200;
 const FRAMES: usize = 400;
 const AT: u16 = 5301;
 
-/// The frames of more than one packet among the frames with data sent long after slow start.
+/// The number of frames with more than one packet, among those with data that leave long after slow start.
 fn bursts(cc: &str) -> usize {
     let lab = Lab::new();
     // The limit is behind the sender: one before its own device would hold its bursts back.

@@ -134,7 +134,7 @@ fn a_rewritten_distribution_keeps_the_shared_assignment() {
             2 * round + 1,
         );
         application.tell(&format!("hold {}", far()));
-        // The numbers of bbr mean reno now.
+        // The numbers that meant bbr mean reno now.
         learner.put(
             TP_LEVEL_GLOBAL,
             &DistPlace::default(),
@@ -159,7 +159,7 @@ fn a_rewritten_distribution_keeps_the_shared_assignment() {
 
 #[test]
 fn distributions_are_stale_ten_seconds_after_the_heartbeat() {
-    /// The programs read a clock of the kernel's tick.
+    /// The programs read a clock that steps with the kernel's tick.
     const TICK: Duration = Duration::from_millis(10);
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
@@ -351,7 +351,7 @@ fn egress_interface_separates_paths() {
     assert_eq!(second.egress, index_of(&lab.net.near, c"eth1"));
     assert_ne!(second.domain, first.domain);
 
-    // The record of its end names the path of its opening.
+    // The record of its end names the path on which it was opened.
     application.tell(&format!("connect {TO}"));
     application.tell("send 100000");
     lab.net.near.ip("route del 8.8.4.4");

@@ -48,7 +48,7 @@ fn chosen_in_public(policy: &str) -> (u64, Value) {
 fn global_arm_list_does_not_vouch_for_dctcp() {
     let (chosen, why) = chosen_in_public("");
     assert_eq!(chosen, 0);
-    // This also shows negotiated ECN: otherwise its absence would be the reason.
+    // This also shows that ECN was negotiated: otherwise its absence would be the reason.
     assert!(why.as_str().unwrap().contains("public Internet"), "{why}");
 }
 

@@ -14,7 +14,7 @@ use tcpilot_tests::{
     until,
 };
 
-/// A model for this group: it gets every flow without a certain group.
+/// A model that puts every flow without a certain group into this group.
 fn model(lab: &Lab, group: &str) -> String {
     one_leaf_model(&lab.dir.path().join("model.json"), &[group], &[255], &[])
 }

@@ -1,5 +1,5 @@
 //! `tcpilot watch --fair --qdisc`: the BPF qdisc if the kernel has BPF qdiscs, and one line of error if not.
-//! The tests of `fair` take the kernel's qdisc, and require the HTB's sharing, actions and removal of it.
+//! The tests of `fair` take the kernel's qdisc, and show that it shares, acts and goes away as the HTB does.
 
 use std::{fs, process::Output};
 

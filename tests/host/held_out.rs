@@ -126,7 +126,7 @@ fn a_connection_keeps_its_assignment_from_its_start() {
     assert_eq!(u32::from(learner.record().trial), both);
 }
 
-/// The algorithm of a connection after losses usually enough for a rescue, and the number of rescues.
+/// The algorithm of a connection after losses that would rescue it, and the number of rescues.
 fn after_losses(trial: u32, most: u32) -> (String, u64) {
     let lab = Lab::new();
     let _way = rescue::lossy_way(&lab);

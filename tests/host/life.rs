@@ -386,7 +386,7 @@ fn policy_cgroup_recreation_keeps_path_of_open_connection() {
     });
 }
 
-/// The number counted as open of a former daemon's 100 connections, if they end while the next daemon starts.
+/// How many of a former daemon's 100 connections count as open, if they end while the next daemon starts.
 fn left_over_by_a_start() -> u64 {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);

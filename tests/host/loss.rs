@@ -6,7 +6,7 @@ use tcpilot_tests::{FAR, Lab, Shape, Sink, arm};
 /// Drops much of every burst: its queue holds four packets.
 const LOSSY: Shape = Shape::Of("tbf rate 10mbit burst 2kb limit 6000");
 
-/// With the published learner: it leaves only this few connections on the kernel's default.
+/// With the published learner, which leaves so few connections on the kernel's default.
 fn published(rescue: &str) -> String {
     format!(
         r#"

@@ -200,7 +200,7 @@ fn a_moved_connection_may_be_rescued() {
     );
 }
 
-/// A daemon with a look at long connections each second.
+/// A daemon that looks at long connections each second.
 const CONFIG: &str = r#"
     algorithms = ["reno", "bbr"]
     replace_defaults = ["reno"]

@@ -124,7 +124,7 @@ fn a_full_map_evicts_and_keeps_learning() {
     );
 }
 
-/// Addresses with another top bit in each word of the key once collided, whatever the seed: the second
+/// Addresses that differ in the top bit of each word of the key once collided, whatever the seed: the second
 /// took the first one's place in the table.
 #[test]
 fn addresses_differing_in_top_bits_do_not_collide() {

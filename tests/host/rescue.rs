@@ -158,7 +158,7 @@ fn connections_sharing_a_shallow_queue_are_not_rescued() {
     }
     let counters = learner.pilot.counters();
     assert_eq!(counters.rescues, 0);
-    // A rule for totals alone would have switched them.
+    // A rule that looks only at totals would have switched them.
     assert!(lost >= 2, "{lost} lost more than 1/64");
 }
 

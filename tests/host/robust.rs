@@ -1,4 +1,4 @@
-//! Events without the power to stop the daemon or to hold it up.
+//! Events that must neither stop the daemon nor hold it up.
 
 use std::{
     fs,

@@ -265,7 +265,7 @@ fn quick_acks_wait_until_path_needs_them() {
     assert!(tuning(&pilot, "quick-ack")["waits"].is_null());
 }
 
-/// Makes 160 connections and receives one segment on each, until `closed` have ended in all. Returns
+/// Makes 160 connections that receive one segment each, until `closed` have ended in all. Returns
 /// `closed`, and how often quick ACKs were set, if none of the last 20 had them.
 fn settle(lab: &Lab, pilot: &Daemon, closed: u64) -> Option<(u64, u64)> {
     lab.run(&format!("short --to {FAR}:5201 --count 140"));
@@ -285,7 +285,7 @@ fn algorithm_is_not_charged_for_tuned_window_rate() {
     let lab = Lab::new();
     let pilot = lab.pilot(&tuned("\"initial-window\""));
     teach(&lab, &pilot);
-    // One of the four late ones may have had a tuned window itself.
+    // One of the four that began late may have had a tuned window itself.
     let charged = pilot.status()["charged"].as_u64().unwrap();
     assert!((1..=4).contains(&charged), "{charged}");
     lab.upload(FAR, 1, 200_000); // about 140 packets: fewer than sixteen windows

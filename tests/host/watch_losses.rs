@@ -164,7 +164,7 @@ fn without_a_drop_no_round_has_a_loss() {
     assert!(found.look.total("out_packets") > 5000 && found.rounds.len() > 20);
     assert_eq!(found.look.total("dropped_packets"), 0);
     let lossy = |r: &&tp_round| r.dropped_packets + r.again_packets > 0;
-    // If a busy host delays packets, a sender may repeat one without a loss.
+    // If a busy host delays packets, a sender may send one again that was not lost.
     let again = found.again;
     let lossy: Vec<_> = found.rounds.iter().filter(lossy).collect();
     assert!(lossy.len() as u64 <= again, "{again}, {lossy:?}");

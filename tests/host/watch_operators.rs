@@ -152,7 +152,7 @@ impl Live {
         input.flush().unwrap();
     }
 
-    /// Waits for a wanted screen, whole: the text between two jumps to the first line.
+    /// Waits for a whole screen that is wanted: the text between two jumps to the first line.
     fn until(&self, what: &str, is_wanted: impl Fn(&str) -> bool) {
         until(what, || {
             let seen = self.seen.lock().unwrap();

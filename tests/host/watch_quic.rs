@@ -20,7 +20,7 @@ fn watch(lab: &Lab, more: &[&str]) -> Watching {
     Watching::start(Place::outside(&lab.net.near), "eth0", more)
 }
 
-/// A datagram with a long header first.
+/// A datagram that begins with a long header.
 fn long(version: u32) -> Vec<u8> {
     let initial = if version == V2 { 0xd0 } else { 0xc0 };
     let mut packet = vec![initial];

@@ -83,7 +83,7 @@ impl Links {
         ));
     }
 
-    /// Bytes of a device's sent frames.
+    /// Bytes of frames that a device has sent.
     pub fn sent_bytes(&self, device: &str) -> u64 {
         let shown = sh(&format!(
             "ip -n {} -j -s link show {device}",
@@ -147,7 +147,7 @@ fn fills_two_links(control: &str) {
         "{ends:?}"
     );
 
-    // The paths' bytes add up to the receiver's, except for the last packets'
+    // The paths' bytes add up to those that the receiver got, except for the last packets'
     // acknowledgements. And each path has sent as much as its device, apart from 28 bytes of IPv4 and UDP
     // and 14 of Ethernet.
     let bytes = number(&report, "bytes");

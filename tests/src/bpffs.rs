@@ -1,6 +1,6 @@
 //! A BPF file system of a test's own, and the right to register congestion controls.
 //!
-//! The whole kernel shares the names of congestion controls, so two tests with registrations would
+//! The whole kernel shares the names of congestion controls, so two tests that register some would
 //! collide. Each takes [`Registrations`] first, and waits until the other has ended.
 
 use std::{
@@ -27,7 +27,7 @@ impl Registrations {
     /// # Panics
     /// When the lock's file cannot be made.
     pub fn lock() -> Self {
-        // In /run: the same file for all users of the host with the right to run these tests.
+        // In /run: the same file for all users of the host who may run these tests.
         let file = File::create("/run/tcpilot-tests.lock").unwrap();
         // SAFETY: no pointers; the descriptor outlives the call.
         let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) };
@@ -44,7 +44,7 @@ pub struct Bpffs {
 }
 
 impl Bpffs {
-    /// Mounts one, for a test with congestion controls to register.
+    /// Mounts one, for a test that will register congestion controls.
     pub fn new() -> Self {
         let registrations = Registrations::lock();
         let dir = folder();

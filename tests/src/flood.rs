@@ -35,11 +35,11 @@ pub struct Peers {
     pub paths: u32,
     /// Addresses in each /24.
     pub per_group: u32,
-    /// Number of algorithms, taking turns.
+    /// Number of algorithms that take turns.
     pub arms: u32,
 }
 
-/// A loaded program, for writing into a daemon's ring.
+/// A loaded program that writes into a daemon's ring.
 pub struct Flood {
     skel: FloodSkel<'static>,
     peers: Peers,
@@ -100,12 +100,12 @@ impl Flood {
         }
     }
 
-    /// Records without room in the ring.
+    /// Records for which the ring had no room.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Records written, or without room in the ring.
+    /// Records written, or for which there was no room.
     pub fn written(&self) -> u32 {
         self.written
     }

@@ -42,7 +42,7 @@ fn is_about_none(config: &str) -> bool {
     keys.all(|key| COMMON.contains(&key))
 }
 
-/// Adds keys to `[learner]` at its end: few lines get another number.
+/// Adds keys at the end of `[learner]`, so that few lines get another number.
 fn with_keys(config: &str, keys: &str) -> String {
     let Some((_, end)) = section(config) else {
         return format!("{}\n[learner]\n{keys}", config.trim_end());

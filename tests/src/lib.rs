@@ -74,8 +74,8 @@ pub fn until<T>(what: &str, mut f: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Whether this is an emulated machine. It is about thirty times slower than the host, so a test of mere
-/// repetitions makes fewer there.
+/// Whether this is an emulated machine. It is about thirty times slower than the host, so a test that only
+/// repeats itself does so less often there.
 #[must_use]
 pub fn is_emulated() -> bool {
     std::env::var_os("TCPILOT_EMULATED").is_some()

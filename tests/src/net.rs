@@ -170,9 +170,9 @@ const USUAL: &str = "tbf rate 20mbit burst 16kb latency 100ms";
 /// 10.64.0.0/14, 8.0.0.0/7 and fd64::/16; near has routes to these through it.
 #[derive(Debug)]
 pub struct Pair {
-    /// The end of most clients.
+    /// The end that usually connects.
     pub near: Netns,
-    /// The end of most servers.
+    /// The end that usually listens.
     pub far: Netns,
 }
 
@@ -216,7 +216,7 @@ fn ends(host: u8) -> String {
     )
 }
 
-/// A line for each prefix of the far end.
+/// A line for each prefix that the far end answers for.
 fn routes(route: impl Fn(&str, &str) -> String) -> String {
     [
         ("10.64.0.0/14", "10.77.0.2"),

@@ -15,9 +15,9 @@ const SUMS: [&str; 9] = [
     "moved",
     "experience",
 ];
-/// Figures with the minimum as their sum.
+/// Figures merged into their minimum.
 const LEAST: [&str; 1] = ["min_rtt_us"];
-/// Figures with the maximum as their sum.
+/// Figures merged into their maximum.
 const GREATEST: [&str; 3] = ["max_delivery_rate", "loss_ratio", "ssthresh"];
 
 /// One entry for each namespace, prefix and policy. Other fields, neither added up nor compared, come from the

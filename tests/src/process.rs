@@ -51,7 +51,7 @@ pub const CAP_BPF: u32 = 39;
 /// The capabilities of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capabilities {
-    /// All of the tests' own.
+    /// All that the tests have.
     All,
     /// Only these, by number, capabilities(7).
     Only(&'static [u32]),
@@ -66,7 +66,7 @@ pub struct Place<'a> {
     pub cgroup: Option<&'a Cgroup>,
     /// Its capabilities.
     pub capabilities: Capabilities,
-    /// Its socket of a service manager, sd_notify(3).
+    /// The socket it takes for a service manager's, sd_notify(3).
     pub manager: Option<&'a Path>,
 }
 

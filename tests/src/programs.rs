@@ -58,7 +58,7 @@ pub fn attached(cgroup: &Path) -> Vec<String> {
         .collect()
 }
 
-/// The programs of a process, by the kernel's numbers: never used twice.
+/// The programs that a process holds, by the kernel's numbers, never used twice.
 ///
 /// # Panics
 /// When the process is gone.
@@ -99,7 +99,7 @@ fn name_of(id: u32) -> Option<String> {
     Some(name.map(|c| char::from(*c as u8)).collect())
 }
 
-/// Another sockops program with its own callbacks; detached on drop.
+/// Another sockops program, which asks for its own callbacks; detached on drop.
 pub struct Neighbour {
     skel: NeighbourSkel<'static>,
     _link: Link,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// Keywords without a statement about a value, or checked together with another.
+/// Keywords that say nothing about a value, or are checked together with another.
 const REMARKS: [&str; 6] = [
     "$schema",
     "$defs",
@@ -33,7 +33,7 @@ fn all_are_known(value: &Value, known: &BTreeSet<String>) -> Result<(), String> 
         .map_or(Ok(()), |(key, _)| Err(format!("{key} is not described")))
 }
 
-/// Checks a value against a part of the schema; `known` gets its described fields.
+/// Checks a value against a part of the schema; `known` gets the fields that it describes.
 fn part(
     root: &Value,
     part_of: &Value,

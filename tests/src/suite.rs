@@ -17,7 +17,7 @@ use std::{
 
 use crate::{folder, process::die_with_parent, signals, sweep};
 
-/// A longer test hangs. In virtual time it is the machine's.
+/// A test that takes longer hangs. In virtual time it is the machine's.
 const LIMIT: Duration = Duration::from_secs(900);
 const SLOWEST: usize = 10;
 

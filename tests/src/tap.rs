@@ -1,4 +1,4 @@
-//! A tap at a device: its passing packets, as the kernel's own packet sockets see them (packet(7)).
+//! A tap at a device: the packets that pass it, as the kernel's own packet sockets see them (packet(7)).
 
 use std::{
     io,
@@ -12,7 +12,7 @@ use crate::{net::Netns, process::in_netns};
 const MARK: u32 = 0xffff_f000 + 20;
 const ANY_PROTOCOL: u16 = 0x0003; // ETH_P_ALL
 
-/// A tap. Packets beyond its buffer are lost.
+/// A tap. Packets that do not fit into its buffer are lost.
 #[derive(Debug)]
 pub struct Tap(OwnedFd);
 

@@ -1,4 +1,4 @@
-//! Names for the tests' things on the host.
+//! Names for things that tests make on the host.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -16,8 +16,8 @@ const PAIRS: u64 = 60;
 const ROUNDS: usize = 3;
 const LOADS: usize = 3;
 
-/// Nanoseconds of the programs for each pair of ends: the least of several loads, since each draws the keys of
-/// its hashes again and two choice distributions may fall into one bucket. For each load it is the median of its
+/// Nanoseconds of the programs for each pair of ends: the least of several loads, since each draws new keys
+/// for its hashes, and two choice distributions may fall into one bucket. For each load it is the median of its
 /// rounds, since a timer during a program's run is counted with it.
 fn cost(lab: &Lab, load: impl Fn() -> Pilot) -> u64 {
     let loads = [(); LOADS].map(|()| {

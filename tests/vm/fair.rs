@@ -16,7 +16,7 @@ const QDISCS: [&str; 9] = [
     "tbf rate 30mbit burst 20kb latency 90ms",
 ];
 
-/// The root qdisc of the near end to the microsecond, without fields changing by themselves.
+/// The root qdisc of the near end to the microsecond, without fields that change by themselves.
 fn root(lab: &Lab) -> String {
     let near = lab.net.near.name();
     let text = sh(&format!("tc -n {near} -json qdisc show dev eth0 root"));

@@ -162,7 +162,7 @@ fn again_of(disorder: &str) -> (u64, u64) {
     (seen, sent_again(&sender))
 }
 
-/// Some 8000 packets pass: each disorder concerns 200.
+/// Some 8000 packets pass, so that each disorder concerns 200.
 #[test]
 fn late_or_duplicated_packets_are_not_losses() {
     for disorder in ["duplicate 2.5%", "delay 4ms reorder 97.5%"] {

@@ -12,7 +12,7 @@
 //! `hold ADDR` opens a further connection, `feed BYTES` sends on each of these, `release` closes them all.
 //!
 //! It may act as another user, too: `become UID` gives up its privileges, `squat NAME FOLDER` takes the
-//! abstract socket name and the lock of every file there as soon as it can, and `held` lists those taken.
+//! abstract socket name and the lock of every file there as soon as it can, and `held` lists those that it has.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::{
