@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * learner.h - the kinds of learners, and the memory of the one that works in the kernel.
+ * learner.h - the kinds of learners, and the memory of the one in the kernel.
  *
  * A learner writes the choice distributions by which connections choose their arms (choices.h).
  * epsilon-greedy is a BPF program's: at a connection's end it charges a cost, and rewrites
@@ -33,7 +33,7 @@ struct tp_learner_config {
 	__u32 learning_shift; /* the learning rate is 1 / 2^shift */
 	__u32 max_unpaid; /* an arm without a sample is no longer tried after so many connections */
 	__u32 arms;	  /* their number; the verifier knows it, and drops the others' code */
-	__u64 min_flow_bytes; /* acknowledged by a connection that is judged */
+	__u64 min_flow_bytes; /* acknowledged by a judged connection */
 };
 
 /* How a connection of an arm ended, for the learner. */
@@ -51,22 +51,22 @@ struct tp_arm {
 	__u32 epoch;   /* of the two windows above */
 	__u32 samples; /* connections charged to this arm */
 	__u32 unpaid;  /* connections since the last sample, without giving one */
-	__u32 chosen;  /* connections that had this arm, charged or not */
-	__u32 greedy;  /* connections of those that got it while its share was above one half */
+	__u32 chosen;  /* connections with this arm, charged or not */
+	__u32 greedy;  /* those of them chosen while its share was above one half */
 	__u32 pad;
 };
 
-/* The costs of a path, and the measures that they are compared with. */
+/* The costs of a path, and the measures they are compared with. */
 struct tp_costs {
-	__u64 tag;	  /* that of its choice distribution; 0: the place is empty */
+	__u64 tag;	  /* its choice distribution's; 0: the place is empty */
 	__u64 updated_ns; /* the last end */
 	struct tp_node_key key;
 	struct tp_window64 max_delivery_rate;
 	struct tp_window32 min_rtt_us;
 	__u32 epoch;	 /* of the two windows above */
 	__u32 busy;	 /* 1 while a CPU writes here, or writes the choice distribution */
-	__u32 instances; /* connections that were large enough to be judged */
-	__u32 eligible;	 /* arms that the last connection could have had (ECN), as bits */
+	__u32 instances; /* connections large enough to be judged */
+	__u32 eligible;	 /* arms possible for the last connection (ECN), as bits */
 	struct tp_arm arms[TP_MAX_ARMS];
 };
 
