@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * cc.h - the shell around a congestion control: how its programs reach the
- * socket, and the pieces of struct_ops that all of them share.
+ * socket, and the common pieces of struct_ops.
  *
- * An algorithm is bpf/cc/<name>.bpf.c, which includes this, keeps its state in
- * the socket's 104 private bytes, and calls the arithmetic of <name>.h, which
- * knows nothing of sockets.  docs/use/own-algorithm.md shows how to write one.
+ * An algorithm is bpf/cc/<name>.bpf.c.  It includes this, keeps its state in
+ * the socket's 104 private bytes, and calls the arithmetic of <name>.h, free of
+ * sockets.  docs/use/own-algorithm.md shows how to write one.
  */
 #ifndef TCPILOT_CC_H
 #define TCPILOT_CC_H
@@ -57,7 +57,7 @@ static __always_inline void tp_set_cwnd(struct tcp_sock *tp, const struct tp_cwn
 
 /*
  * RFC 7661, section 4.1: a window grows only if the window limited the
- * sender; in slow start it is enough that more than half of it was used.
+ * sender; in slow start the use of more than half of it is enough.
  */
 static __always_inline int tp_cwnd_limited(const struct tcp_sock *tp)
 {
@@ -84,7 +84,7 @@ static __always_inline __u32 tp_srtt_us(const struct tcp_sock *tp)
 }
 
 /*
- * Both forms of cong_control; the loader keeps the one that the kernel calls.
+ * Both forms of cong_control; the loader keeps the kernel's.
  * The algorithm defines tp_on_ack(sk, rs).
  */
 #define TP_CONG_CONTROL(prefix)                                                                    \
@@ -133,7 +133,7 @@ static __always_inline struct tp_ack tp_ack_of(const struct tcp_sock *tp, __u32 
 }
 
 /*
- * The callbacks of those that only grow a window and choose a threshold.  Each
+ * The callbacks of algorithms that only grow a window and choose a threshold.  Each
  * calls a pure function:
  *   grow(state, window, acknowledgement)  if the window limits the sender
  *   threshold(state, window) -> ssthresh  when congestion begins
@@ -157,8 +157,8 @@ static __always_inline struct tp_ack tp_ack_of(const struct tcp_sock *tp, __u32 
 
 /*
  * The same for algorithms whose module of Linux does not count packets: 1 in tp_as_module
- * (`tcpilot cc load --as-module`) has acknowledgements counted as that does, by
- * counted(window, acked).  Its section is a map that the loader finds by its name.
+ * (`tcpilot cc load --as-module`) has acknowledgements counted as the module does, by
+ * counted(window, acked).  Its section is a map; the loader finds it by its name.
  */
 #define TP_AVOID_COUNTED(prefix, type, grow, counted)                                              \
 	const volatile __u8 tp_as_module SEC(".rodata.counting") = 0;                              \
@@ -208,7 +208,7 @@ static __always_inline struct tp_ack tp_ack_of(const struct tcp_sock *tp, __u32 
 		begin(TP_PRIVATE(sk, type), &a);                                                   \
 	}
 
-/* Loss that was none: back to the window before it. */
+/* A false loss: back to the window before it. */
 #define TP_UNDO(prefix)                                                                            \
 	SEC("struct_ops")                                                                          \
 	__u32 BPF_PROG(prefix##_undo, struct sock *sk)                                             \
@@ -217,7 +217,7 @@ static __always_inline struct tp_ack tp_ack_of(const struct tcp_sock *tp, __u32 
 		return tp_max(tp->snd_cwnd, tp->prior_cwnd);                                       \
 	}
 
-/* Members that every algorithm has; the rest follows in the braces. */
+/* Members of every algorithm; the rest follows in the braces. */
 #define TP_OPS(registered, ...)                                                                    \
 	SEC(".struct_ops.link")                                                                    \
 	struct tcp_congestion_ops ops = {.name = registered, __VA_ARGS__}
