@@ -25,12 +25,12 @@ struct tp_prague {
 	__u32 marked; /* packets, seen so far */
 	__u32 round_end;
 	__u16 rounds; /* since slow start ended, D at most */
-	__u16 unpaid; /* packets that arrived in recovery and let none leave yet: 0 or 1 */
+	__u16 unpaid; /* packets arrived in recovery without letting one leave yet: 0 or 1 */
 };
 
 /*
- * Section 2.4.4: the RTT that the flow behaves as if it had.  Its own at first, so
- * that a short path is soon used.
+ * Section 2.4.4: the virtual RTT for the flow's behaviour.  Its own at first, to use
+ * a short path soon.
  */
 TP_INLINE __u64 prague_round_us(const struct tp_prague *p, __u32 srtt_us)
 {
@@ -59,9 +59,9 @@ TP_INLINE void prague_count_rounds(struct tp_prague *p, const struct tp_cwnd *w,
 }
 
 /*
- * Section 2.4.2: alpha moves once for each virtual RTT, so that it is the same for all
- * RTTs.  Called for every acknowledgement: alpha is 1 at first, and a connection whose
- * application is the limit must not keep that until its first mark.
+ * Section 2.4.2: alpha moves once for each virtual RTT, to be the same for all
+ * RTTs.  Called for every acknowledgement: alpha is 1 at first, and an application-limited
+ * connection must not keep that until its first mark.
  */
 TP_INLINE void prague_observe(struct tp_prague *p, const struct tp_cwnd *w, const struct tp_ack *a,
 			      __u32 delivered, __u32 marked)
@@ -92,7 +92,7 @@ TP_INLINE void prague_increase(struct tp_prague *p, struct tp_cwnd *w, __u32 ack
 
 /*
  * Section 2.4.2: once a round, alpha / 2 of the window, to parts of a packet.  Growth is
- * that of a flow with the virtual RTT, so cuts come no more often than that one's: this
+ * as with the virtual RTT, so cuts come no more often than with it: this
  * follows from the aim of section 2.4.4, whose text was not at hand.
  */
 TP_INLINE void prague_reduce(struct tp_prague *p, struct tp_cwnd *w, const struct tp_ack *a)

@@ -15,7 +15,7 @@
 #define TP_STEP_SHIFT 20 /* of steps: parts of a packet */
 #define TP_STEP_ONE (1LL << TP_STEP_SHIFT)
 
-/* The verifier follows a loop that is not unrolled once for each turn, not for each way through. */
+/* The verifier follows a loop left rolled once for each turn, not for each way through. */
 #ifdef __clang__
 #define TP_EACH_SUBFLOW(i)                                                                         \
 	_Pragma("clang loop unroll(disable)") for (int i = 0; i < TP_SUBFLOWS; i++)
@@ -32,13 +32,13 @@ struct tp_subflow {
 
 struct tp_coupled {
 	struct tp_subflow sub[TP_SUBFLOWS];
-	struct tp_subflow guest; /* of those that find no place: coupled, but not counted */
+	struct tp_subflow guest; /* of those without a place: coupled, but not counted */
 	__u64 now_us;
 };
 
 /*
- * Four retransmission time-outs without an acknowledgement: nothing is sent there, be
- * it that the path is dead or that the scheduler avoids it.  RFC 6298's time-out with
+ * Four retransmission time-outs without an acknowledgement: nothing is sent there, because
+ * the path is dead or the scheduler avoids it.  RFC 6298's time-out with
  * the kernel's least variance of 200 ms.
  */
 #define TP_GONE_RTOS 4
