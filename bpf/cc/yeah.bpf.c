@@ -6,14 +6,14 @@
  * Fast mode adds a packet per hundred acknowledged.  When more than Qmax packets
  * wait, or the queue adds an eighth to the RTT, it is slow: it grows as Reno, and
  * takes its queue out of the window.  It also counts how large Reno's window would be
- * and never goes below, so that it does not starve next to greedy flows.
+ * and never goes below, not to starve next to greedy flows.
  *
  * Source     Baiocchi, Castellani, Vacirca, "YeAH-TCP: Yet Another Highspeed TCP",
  *            PFLDnet 2007: section 2.
  * Constants  the paper's: Qmax 80, phi 8, Scalable TCP's hundredth.  A
  *            loss takes the queue, but an eighth of the window at least and a half at
- *            most, as the manual of ns-3 has it from the paper.  Those that it leaves
- *            open as its authors deployed them: the whole queue is taken out; 16 slow
+ *            most, as the manual of ns-3 has it from the paper.  Those left open
+ *            there as its authors deployed them: the whole queue is taken out; 16 slow
  *            rounds mean a rival, 50 fast ones none.
  * Limits     a base RTT measured over a standing queue is too long.
  */

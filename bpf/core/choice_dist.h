@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * choice_dist.h - the keys of the learner's choice distributions, how they are hashed, and how a
- * distribution is found in its bucket.  Pure functions: the daemon, which writes distributions, and
- * the programs, which read them, compile the same text.
+ * distribution is found in its bucket.  Pure functions: the daemon, the writer of distributions,
+ * and the programs, their readers, compile the same text.
  *
  * A distribution is identified by a hash of 64 bits alone.  Each half is the hash of core/hash.h
  * with secrets of its own, over the six words of a key:
@@ -37,7 +37,7 @@ TP_INLINE __u32 tp_node_half(const __u64 a[TP_NODE_SECRETS], const struct tp_nod
 	return sum >> 32;
 }
 
-/* Never that of an empty choice distribution, or of one being written. */
+/* Never the tag of an empty choice distribution, or of one being written. */
 TP_INLINE __u64 tp_node_tag(const __u64 secrets[2][TP_NODE_SECRETS], const struct tp_node_key *key)
 {
 	__u64 tag = (__u64)tp_node_half(secrets[1], key) << 32 | tp_node_half(secrets[0], key);
@@ -46,14 +46,14 @@ TP_INLINE __u64 tp_node_tag(const __u64 secrets[2][TP_NODE_SECRETS], const struc
 }
 
 /* The number of a tag's bucket, by a product instead of a division (Lemire, "Fast Random
- * Integer Generation in an Interval", 2019), so that the number of buckets need not be a power
- * of two. */
+ * Integer Generation in an Interval", 2019): the number of buckets need not be a power of
+ * two. */
 TP_INLINE __u32 tp_choice_dist_bucket_of(__u64 tag, __u32 buckets)
 {
 	return (__u64)(__u32)tag * buckets >> 32;
 }
 
-/* The part of a path's domain that separates it by its namespace; 0: that does not separate it. */
+/* The part of a path's domain for its namespace; 0: the namespace does not separate paths. */
 TP_INLINE __u32 tp_domain(__u32 separation, int is_private, __u64 netns_cookie)
 {
 	__u32 by = separation & 3;
@@ -63,7 +63,7 @@ TP_INLINE __u32 tp_domain(__u32 separation, int is_private, __u64 netns_cookie)
 		   : 0;
 }
 
-/* Added to that: the interface by which its connections leave; 0: it does not separate paths. */
+/* The part for the interface by which its connections leave; 0: it does not separate paths. */
 TP_INLINE __u32 tp_egress_domain(__u16 egress)
 {
 	return egress * 0x9e3779b1; /* 2^32 / golden ratio: far from small cookies */
@@ -131,7 +131,7 @@ TP_INLINE __u32 tp_assignment_tag(const __u64 secrets[TP_NODE_SECRETS],
 	return tp_node_half(secrets, &key) | 1;
 }
 
-/* The key of the node that epsilon-greedy learns at: a host in private address space, and a group
+/* The key of epsilon-greedy's node: a host in private address space, and a group
  * of neighbours elsewhere, whatever the class.  of: as above. */
 TP_INLINE void tp_costs_key(const struct tp_node_key *of, struct tp_node_key *key)
 {
@@ -156,7 +156,7 @@ TP_INLINE __u32 tp_assignment_bucket(const __u64 secrets[TP_NODE_SECRETS], const
 	return half >> 16 & (TP_ASSIGNMENT_BUCKETS - 1);
 }
 
-/* The tag of the distribution that a connection got, to be found again by the next one on its path.
+/* The tag of a connection's distribution, to be found again by the next one on its path.
  *  It holds for connections of the same class, and as long as there is no new distribution,
  *  perhaps a nearer one. So both are added to it: with another class or number of choice
  *  distributions the difference is no distribution's tag. */
@@ -204,8 +204,8 @@ TP_INLINE int tp_read_choice_dist(const struct tp_choice_dist *dist, __u64 tag,
 	return 1;
 }
 
-/* The shares of a path without a choice distribution, for a learner that tries all arms from the
- * first connection on. */
+/* The shares of a path without a choice distribution, for a learner with trials of all arms from
+ * the first connection on. */
 TP_INLINE void tp_even_shares(__u32 arms, struct tp_shares *to)
 {
 	__u32 count = tp_bits(arms), upto = 0;

@@ -3,15 +3,15 @@
  * rescue.h - does a connection lose packets through no fault of its own, and did another
  * algorithm help?  bpf/pilot/rescue.h asks this at each retransmission.
  *
- * Losses are judged by bouts: a bout is all losses in one window, with one reduction of that
- * window as the answer.  Before a bout that the connection caused itself, a queue fills, so the
+ * Losses are judged by bouts: a bout is all losses in one window, with one reduction of this
+ * window as the answer.  Before a bout caused by the connection itself, a queue fills, so the
  * packets after the lost one come back late.  If a link drops packets at random, the others
  * come back as fast as ever.  Bouts count if they follow each other after slow start, without a
  * queue: each came although the window had been reduced for the last one.  If enough of them
  * make a heavy loss, the algorithm is the wrong one, as it takes these losses for congestion.
  *
- * With jitter, or a queue that others fill, the cause is uncertain, and nothing is done.  The
- * learner compares whole connections, which needs no such guess.
+ * With jitter, or a queue filled by others, the cause is uncertain, and nothing is done.  The
+ * learner compares whole connections, without such a guess.
  */
 #ifndef TCPILOT_CORE_RESCUE_H
 #define TCPILOT_CORE_RESCUE_H
@@ -21,12 +21,12 @@
 #include "loss.h"
 #include "num.h"
 
-/* Bouts in a row that count.  One or two are chance. */
+/* Counting bouts in a row.  One or two are chance. */
 #define TP_RESCUE_BOUTS 4
-/* Busy ticks that a rate is measured over, at least: fewer are too coarse a time. */
+/* The least busy ticks for a rate: fewer are too coarse a time. */
 #define TP_RESCUE_TICKS 5
 /* A trial lasts so many round trips, and half a second at least.  BBR needs its startup, and
- * then enough rounds at its rate that a few losses do not decide. */
+ * then enough rounds at its rate to outweigh a few losses. */
 #define TP_RESCUE_ROUNDS 64
 /* A trial has helped if the utility rose by 1/2^shift. */
 #define TP_RESCUE_GAIN_SHIFT 3
@@ -42,12 +42,12 @@
 struct tp_loss_now {
 	__u64 bytes_acked;
 	__u32 sent; /* segments */
-	__u32 lost; /* retransmissions, without those that were not needed */
+	__u32 lost; /* retransmissions, without needless ones */
 	__u32 busy_ticks;
 	__u32 bout;	/* identifies it: the end of the window in which it began */
 	__u32 ssthresh; /* packets, after the reduction for this bout */
 	__u32 cwnd;	/* packets, before it */
-	__u32 rtt_us;	/* of the packet that came back last */
+	__u32 rtt_us;	/* of the last packet back */
 	__u32 srtt_us;	/* of the last windows */
 	__u32 min_rtt_us;
 };
@@ -79,14 +79,14 @@ TP_INLINE void tp_rescue_begin(struct tp_rescue *r, const struct tp_loss_now *n)
 	r->bouts = 0;
 }
 
-/* Losses in the stretch.  A loss that proves to be none is subtracted. */
+/* Losses in the stretch, less the false ones. */
 TP_INLINE __u32 tp_lost_since(const struct tp_rescue *r, const struct tp_loss_now *n)
 {
 	return (__u32)tp_max_signed((__s32)(n->lost - r->lost), 0);
 }
 
-/* The utility of a stretch: bytes per tick times the share of segments that were not lost, times
- * 256. The learner's reward judges goodput and retransmissions the same way. */
+/* The utility of a stretch: bytes per tick times the share of segments not lost, times 256.
+ * The learner's reward judges goodput and retransmissions the same way. */
 TP_INLINE __u64 tp_rescue_utility(const struct tp_rescue *r, const struct tp_loss_now *n)
 {
 	__u32 ticks = n->busy_ticks - r->busy_ticks, sent = n->sent - r->sent;
@@ -107,7 +107,7 @@ TP_INLINE int tp_is_told(const struct tp_rescue *r, const struct tp_loss_now *n,
 	return n->sent - r->sent >= t->min_sent && n->busy_ticks - r->busy_ticks >= TP_RESCUE_TICKS;
 }
 
-/* A new bout.  cwnd and ssthresh show whether it ended a slow start, which always overshoots. */
+/* A new bout.  cwnd and ssthresh show whether it ended a slow start: those always overshoot. */
 TP_INLINE __u32 tp_rescue_bout(struct tp_rescue *r, const struct tp_loss_now *n,
 			       const struct tp_rescue_terms *t)
 {
@@ -130,7 +130,7 @@ TP_INLINE __u32 tp_rescue_bout(struct tp_rescue *r, const struct tp_loss_now *n,
 	return TP_VERDICT_NONE;
 }
 
-/* Ticks that a trial lasts. */
+/* The length of a trial in ticks. */
 TP_INLINE __u64 tp_trial_ticks(__u32 min_rtt_us, __u32 ticks_per_s)
 {
 	__u64 rounds = (__u64)TP_RESCUE_ROUNDS * min_rtt_us * ticks_per_s / 1000000;

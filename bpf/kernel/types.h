@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * kernel.h - the few kernel types that our programs read.
+ * types.h - the few kernel types read by our programs.
  *
- * Only the fields that are used are declared; CO-RE finds each by its name in
- * the BTF of the kernel that the program is loaded on, so neither the order nor
- * the types' sizes here mean anything.  UAPI comes from <linux/bpf.h>.
+ * Only used fields are declared; CO-RE finds each by its name in the BTF of the
+ * running kernel, so neither the order nor the types' sizes here mean anything.
+ * UAPI comes from <linux/bpf.h>.
  */
 #ifndef TCPILOT_KERNEL_H
 #define TCPILOT_KERNEL_H
@@ -212,7 +212,7 @@ struct inet_connection_sock {
 	__u64 icsk_ca_priv[13]; /* the congestion control's own */
 };
 
-/* Of a TCP connection that is a subflow of an MPTCP connection. */
+/* The context of a TCP connection that is a subflow of an MPTCP connection. */
 struct mptcp_subflow_context {
 	__u32 token;
 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * algorithm.h - which algorithm is in force: one of the arms, or a default that may
- * be replaced?
+ * algorithm.h - which algorithm is in force: one of the arms, or a replaceable default?
  *
  * The kernel's key distinguishes algorithms; names are compared once, when an
  * algorithm is first seen in force.
@@ -26,16 +25,15 @@ union known_word {
 	__u64 word;
 };
 
-/* The kernel's keys: of the arms, of the defaults that may be replaced, and of the
- * algorithm seen last that is no arm. */
+/* The kernel's keys: of the arms, of the replaceable defaults, and of the last algorithm
+ * seen other than the arms. */
 __u32 arm_key[TP_MAX_ARMS];
 __u32 default_key[TP_MAX_DEFAULTS];
 __u32 foreign_key;
 /* The key seen last, with its properties: a struct known, which CPUs read and write whole. */
 __u64 last_known;
 
-/* A function of its own, so that the verifier checks it once, and not again for
- * each way to it. */
+/* A function of its own: the verifier checks it once, and not again for each way to it. */
 __noinline int look_up_key(__u32 key, struct known *known)
 {
 	if (!known)
@@ -93,8 +91,8 @@ static __always_inline __u8 arm_in_force(const struct tcp_sock *tp)
 	return known_in_force(tp).arm;
 }
 
-/* The same, where it is most likely this arm.  The key seen last stays the default's then, which
- * the next connection has. */
+/* The same, where it is most likely this arm.  The key seen last then stays the default's, the key
+ * of the next connection. */
 static __always_inline __u8 arm_in_force_if(const struct tcp_sock *tp, __u32 arm)
 {
 	return tp_cc_key(tp) == arm_key[tp_within(arm, TP_MAX_ARMS)] ? arm : arm_in_force(tp);

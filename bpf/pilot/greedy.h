@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * greedy.h - the learner epsilon-greedy, which works here: from the record of a connection's end
- * it charges a cost to its arm, and rewrites the choice distribution of its path.  So it needs no
+ * greedy.h - the learner epsilon-greedy, at work here: from the record of a connection's end it
+ * charges a cost to its arm, and rewrites the choice distribution of its path.  So it needs no
  * daemon to learn. core/learner/ has the arithmetic.
  *
  * A path is a host in private address space, and a group of neighbours elsewhere, without
@@ -24,7 +24,7 @@
 #define NO_PLACE (~0U)
 
 /* The place of a path's costs, or else of those to give up for them; NO_PLACE: the path has none.
- * A function of its own, so that the verifier does not follow each outcome separately. */
+ * A function of its own, to spare the verifier each outcome. */
 __noinline __u32 place_for(__u64 tag, int is_made)
 {
 	__u32 first = tp_choice_dist_bucket_of(tag, cfg.choice_dist_buckets) * TP_CHOICE_DIST_WAYS,
@@ -58,7 +58,7 @@ static __always_inline struct tp_choice_dist *choice_dist_at(__u32 place)
 }
 
 /* As the daemon writes choice distributions: the tag goes first, and comes back last.  Both
- * exchanges order all that is between them. */
+ * exchanges order everything between them. */
 static __always_inline void write_choice_dist(struct tp_choice_dist *dist,
 					      union tp_choice_dist_words *to)
 {
@@ -79,7 +79,7 @@ static __always_inline void write_choice_dist(struct tp_choice_dist *dist,
 	__sync_fetch_and_or(&learner_status.levels, 1ULL << to->dist.level);
 }
 
-/* The choice distribution that follows from these costs; without one the default stays. */
+/* The choice distribution from these costs; without one the default stays. */
 static __always_inline void rewrite(struct tp_choice_dist *dist, const struct tp_costs *c)
 {
 	union tp_choice_dist_words to = {
@@ -147,8 +147,8 @@ static __always_inline void learn_exclusively_here(struct tp_costs *c, struct tp
 }
 
 /* Learns from a connection that ends, or leaves its arm.  rate: bytes per second; 0: none is
- * known.  eligible: the arms that it could have had.  One too small to be judged says something
- * only about a path that has shares.  A function of its own: the verifier checks it
+ * known.  eligible: its possible arms.  One too small to be judged says something only about a
+ * path with shares.  A function of its own: the verifier checks it
  * once. */
 __noinline int learn_here(const struct tp_record *r, __u64 rate, __u32 eligible)
 {

@@ -149,8 +149,8 @@ fn loading_ecn_algorithm_hints_at_reno_fallback() {
     }
 }
 
-/// RFC 3168, section 6.1.1: only packets of a connection with negotiated ECN may be capable of it. Otherwise a queue
-/// marks them, and nobody reports it. Codepoint 2 is ECT(0).
+/// RFC 3168, section 6.1.1: only packets of a connection with negotiated ECN may be capable of it. Otherwise
+/// a queue marks them, and nobody reports it. Codepoint 2 is ECT(0).
 #[test]
 fn ecn_algorithm_falls_back_to_reno_without_ecn() {
     let pins = Pins::new();

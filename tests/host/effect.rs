@@ -1,5 +1,5 @@
-//! Whether steering helps, as the daemon shows it: with blocks of two seconds, on links clearly better for one
-//! algorithm.
+//! Whether steering helps, as the daemon shows it: with blocks of two seconds, on links clearly better for
+//! one algorithm.
 
 use std::{
     fs,

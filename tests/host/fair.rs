@@ -235,8 +235,8 @@ fn a_second_fair_on_a_device_is_refused() {
     assert!(is_fair(&lab));
 }
 
-/// Another user's process. It takes the abstract name, formerly the lock, and the lock of every file within its
-/// reach.
+/// Another user's process. It takes the abstract name, formerly the lock, and the lock of every file within
+/// its reach.
 fn squatter(lab: &Lab) -> Actor {
     let mut squatter = Actor::new(near(lab));
     squatter.tell("become 65534");

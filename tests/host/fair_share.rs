@@ -30,8 +30,8 @@ fn part_of(look: &Look, host: &str) -> f64 {
     own / all.max(1.0)
 }
 
-/// Waits until the link is full, all flows are seen, and the single flow to the other host has the wanted part of the
-/// link, in `looks` looks in a row.
+/// Waits until the link is full, all flows are seen, and the single flow to the other host has the wanted
+/// part of the link, in `looks` looks in a row.
 fn until_part(
     watching: &Watching,
     looks: u32,

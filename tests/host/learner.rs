@@ -103,8 +103,8 @@ impl Learner {
         })
     }
 
-    /// Writes choice distributions for a place for every RTT of a handshake: the RTT differs from one connection to
-    /// the next.
+    /// Writes choice distributions for a place for every RTT of a handshake: the RTT differs from one
+    /// connection to the next.
     pub fn put(&mut self, level: u32, place: &DistPlace, entries: Entries, generation: u32) {
         assert!(self.rewrite(level, place, entries, generation), "{level}");
     }

@@ -16,8 +16,8 @@ const FIGURES: [&str; 5] = [
     "connections",
 ];
 
-/// The default keys, but no group is held out by chance: it would keep this laboratory's default, reno. Since reno
-/// is no algorithm to choose from, nothing would be learned of it.
+/// The default keys, but no group is held out by chance: it would keep this laboratory's default, reno. Since
+/// reno is no algorithm to choose from, nothing would be learned of it.
 const KEYS: &str = "[effect]\nhold_out_percent = 0";
 
 /// A laboratory with a way of 20 ms and without loss.

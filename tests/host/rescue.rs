@@ -1,5 +1,5 @@
-//! With the learner in the daemon: heavy loss moves some connections to another algorithm, and some of them come
-//! back.
+//! With the learner in the daemon: heavy loss moves some connections to another algorithm, and some of them
+//! come back.
 
 use std::{
     fs,

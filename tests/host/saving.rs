@@ -12,7 +12,8 @@ use tcpilot_tests::{FAR, Lab, Place, until};
 
 use crate::{ALWAYS_BBR, tuning::tuned};
 
-/// Runs `f` on a thread with a small file system of its own at `dir`; a daemon started by it sees this one, too.
+/// Runs `f` on a thread with a small file system of its own at `dir`; a daemon started by it sees this one,
+/// too.
 fn with_small_disk(dir: &Path, f: impl FnOnce() + Send) {
     let target = std::ffi::CString::new(dir.to_str().unwrap()).unwrap();
     let enter = move || {

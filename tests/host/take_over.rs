@@ -72,8 +72,8 @@ fn open_connections_are_still_rescued() {
         capabilities: Capabilities::Only(&[CAP_NET_ADMIN, CAP_PERFMON, CAP_BPF]),
         ..Place::outside(&lab.net.near)
     };
-    // Until the rescue nobody samples it: a former daemon may have seen the samples, so this one does not learn from
-    // them.
+    // Until the rescue nobody samples it: a former daemon may have seen the samples, so this one does not
+    // learn from them.
     let config = RARELY_BBR.replace("[learner]", "[learner]\nsample_bytes = 1000000000");
     let pilot = lab.spawn_pilot(place, &config, &[]).ready();
     let mut application = lab.actor();

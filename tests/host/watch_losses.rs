@@ -1,5 +1,5 @@
-//! `tcpilot watch`: a loss is a drop reported by the kernel, or a packet sent again. There is a router between
-//! the two ends, and its device towards the far end is watched, because a host feels its own queue.
+//! `tcpilot watch`: a loss is a drop reported by the kernel, or a packet sent again. There is a router
+//! between the two ends, and its device towards the far end is watched, because a host feels its own queue.
 
 use std::{fs, process::Command};
 
@@ -27,8 +27,8 @@ struct Outcome {
     again: u64,
 }
 
-/// Keeps this thread and all its later children on one processor. On several a packet may overtake another between
-/// two devices, and the watch takes the overtaken one for a retransmission.
+/// Keeps this thread and all its later children on one processor. On several a packet may overtake another
+/// between two devices, and the watch takes the overtaken one for a retransmission.
 fn keep_on_one_processor() {
     // SAFETY: a set of plain bits, read by the kernel.
     let status = unsafe {

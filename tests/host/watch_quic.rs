@@ -1,5 +1,5 @@
-//! `tcpilot watch` and QUIC: packets with QUIC's headers, made by the tests for any kernel. `tests/mpquic/watch.rs`
-//! has those of a real implementation.
+//! `tcpilot watch` and QUIC: packets with QUIC's headers, made by the tests for any kernel.
+//! `tests/mpquic/watch.rs` has those of a real implementation.
 
 use std::{
     net::{SocketAddr, UdpSocket},

@@ -52,8 +52,8 @@ pub use unique::folder;
 use unique::unique;
 pub use watch::{Look, Watching, one_leaf_model, sender_behind, sent_again};
 
-/// The longest wait for anything. Emulated machines are slow, and a socket locked at the arrival of its peer's
-/// FIN stays in FIN_WAIT2 for tcp_fin_timeout, 60 s, before it closes.
+/// The longest wait for anything. Emulated machines are slow, and a socket locked at the arrival of its
+/// peer's FIN stays in FIN_WAIT2 for tcp_fin_timeout, 60 s, before it closes.
 const PATIENCE: Duration = Duration::from_secs(150);
 
 /// Polls until `f` gives something.

@@ -20,8 +20,8 @@ const LEAST: [&str; 1] = ["min_rtt_us"];
 /// Figures merged into their maximum.
 const GREATEST: [&str; 3] = ["max_delivery_rate", "loss_ratio", "ssthresh"];
 
-/// One entry for each namespace, prefix and policy. Other fields, neither added up nor compared, come from the
-/// entry's first path, the one used last.
+/// One entry for each namespace, prefix and policy. Other fields, neither added up nor compared, come from
+/// the entry's first path, the one used last.
 pub fn places(paths: Vec<Value>) -> Vec<Value> {
     let is_same = |a: &Value, b: &Value| {
         ["netns", "prefix", "policy"]

@@ -1,5 +1,6 @@
-//! Checks JSON against a schema, with the keywords of `tcpilot watch --schema`. Another keyword is a panic, because
-//! it would stay unchecked. A field missing in the schema is an error: all fields of this version are described.
+//! Checks JSON against a schema, with the keywords of `tcpilot watch --schema`. Another keyword is a panic,
+//! because it would stay unchecked. A field missing in the schema is an error: all fields of this version are
+//! described.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! Runs tests as processes of their own, several at once. `src/bin/suite.rs` is its command line.
 //!
-//! A process for each test, because a panic, a hang or a kill then ends only this test, and because its leftovers
-//! on the host carry the number of a dead process: see [`crate::sweep`].
+//! A process for each test, because a panic, a hang or a kill then ends only this test, and because its
+//! leftovers on the host carry the number of a dead process: see [`crate::sweep`].
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},

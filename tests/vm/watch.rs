@@ -30,8 +30,8 @@ fn rounds(look: &Look, to: &str) -> Option<u64> {
     look.to(to)?["rounds"].as_u64()
 }
 
-/// Packets in a tunnel count by their outer headers: `outer` is their counter. On the
-/// tunnel's own device the flow inside is a usual one.
+/// Packets in a tunnel count by their outer headers: `outer` is their counter. On the tunnel's own device the
+/// flow inside is a usual one.
 fn through_a_tunnel(kind: &str, outer: &str) {
     let lab = Lab::new();
     for (netns, host, peer) in [(&lab.net.near, 1, 2), (&lab.net.far, 2, 1)] {
@@ -167,8 +167,8 @@ fn again_of(disorder: &str) -> (u64, u64) {
 fn late_or_duplicated_packets_are_not_losses() {
     for disorder in ["duplicate 2.5%", "delay 4ms reorder 97.5%"] {
         let (seen, sent) = again_of(disorder);
-        // Nothing late may count as lost. It misses some retransmissions (7 of 74 on 7.2). The reason is not known
-        // yet.
+        // Nothing late may count as lost. It misses some retransmissions (7 of 74 on 7.2). The reason is not
+        // known yet.
         assert!(
             seen <= sent + 4 + sent / 50 && sent <= seen + 4 + sent / 5,
             "{disorder}: {seen} seen, {sent} sent"

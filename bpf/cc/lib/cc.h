@@ -84,8 +84,8 @@ static __always_inline __u32 tp_srtt_us(const struct tcp_sock *tp)
 }
 
 /*
- * Both forms of cong_control; the loader keeps the kernel's.
- * The algorithm defines tp_on_ack(sk, rs).
+ * Both forms of cong_control; the loader keeps the kernel's. The algorithm
+ * defines tp_on_ack(sk, rs).
  */
 #define TP_CONG_CONTROL(prefix)                                                                    \
 	SEC("struct_ops")                                                                          \

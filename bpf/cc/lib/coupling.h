@@ -38,8 +38,8 @@ struct tp_coupled {
 
 /*
  * Four retransmission time-outs without an acknowledgement: nothing is sent there, because
- * the path is dead or the scheduler avoids it.  RFC 6298's time-out with
- * the kernel's least variance of 200 ms.
+ * the path is dead or the scheduler avoids it.  RFC 6298's time-out with the kernel's
+ * least variance of 200 ms.
  */
 #define TP_GONE_RTOS 4
 #define TP_RTO_LEAST_US 200000ULL

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * epsilon_greedy.h - the arm of least cost, except for one connection in epsilon,
- * which draws among all.
+ * epsilon_greedy.h - the arm of least cost; only one connection in epsilon draws
+ * among all.
  *
  * The learner is that of bpftune's tcp_conn tuner as its manual page and article
  * describe it, see docs/understand/algorithms.md.  This file departs from them if they
@@ -16,7 +16,7 @@
 #include "../window.h"
 #include "cost.h"
 
-/* The end of a connection, or the moment at which it leaves its arm. */
+/* The end of a connection, or of its time with an arm. */
 struct tp_end {
 	__u64 rate;	  /* bytes per second; 0: none is known */
 	__u64 window_ns;  /* length of the windows */
@@ -43,7 +43,7 @@ TP_INLINE __u64 tp_update(__u64 cost, __u64 sample, __u32 samples, __u32 shift)
 	return cost - ((cost - sample) >> (shift & 63));
 }
 
-/* The eligible arms that have given no sample, but may still give one. */
+/* The eligible arms without a sample, but still able to give one. */
 TP_INLINE __u32 tp_untried(const struct tp_learner_config *cfg, const struct tp_costs *mem,
 			   __u32 eligible)
 {
@@ -95,8 +95,8 @@ TP_INLINE __u32 tp_cheapest(const struct tp_learner_config *cfg, const struct tp
 	return mask & eligible;
 }
 
-/* The arms to choose among without exploration: those that were never tried, else the
- * cheapest; 0: every arm was tried, and none gave a sample. */
+/* The arms to choose among without exploration: the untried ones, else the cheapest;
+ * 0: every arm was tried, and none gave a sample. */
 TP_INLINE __u32 epsilon_greedy_best(const struct tp_learner_config *cfg, const struct tp_costs *mem)
 {
 	__u32 untried = tp_untried(cfg, mem, mem->eligible);
@@ -108,8 +108,8 @@ TP_INLINE __u32 epsilon_greedy_best(const struct tp_learner_config *cfg, const s
  * Writes the entries of the path's choice distribution: epsilon over all eligible arms, the rest
  * over the best ones.  Says whether the path has a distribution: it has none while too few
  * connections were judged, or nothing is known.  An entry is the sum of all shares up to its arm,
- * in parts of 0xffff, so that those behind the last arm with a share are 0xffff.  Shares have a
- * common denominator, so that no entry is rounded twice.
+ * in parts of 0xffff: those behind the last arm with a share are 0xffff.  Shares have a common
+ * denominator, to round no entry twice.
  */
 TP_INLINE int epsilon_greedy_choice_dist(const struct tp_learner_config *cfg,
 					 const struct tp_costs *mem, __u16 upto[TP_MAX_ARMS])
@@ -152,7 +152,7 @@ TP_INLINE void epsilon_greedy_roll(struct tp_costs *mem, struct tp_arm *arm, con
 
 /*
  * Takes the highest rate and the least RTT into those of the path and of the arm.  A rate
- * that is not the arm's work counts for neither.
+ * without the arm's work counts for neither.
  */
 TP_INLINE void epsilon_greedy_measure(struct tp_costs *mem, const struct tp_end *e)
 {
@@ -170,7 +170,7 @@ TP_INLINE void epsilon_greedy_measure(struct tp_costs *mem, const struct tp_end 
 	arm->min_rtt_us.current = (__u32)tp_min_nonzero(arm->min_rtt_us.current, e->min_rtt_us);
 }
 
-/* Charges an arm with the cost of a connection that was large enough; says whether it did. */
+/* Charges an arm with the cost of a large enough connection; says whether it did. */
 TP_INLINE int epsilon_greedy_charge(const struct tp_learner_config *cfg, struct tp_costs *mem,
 				    const struct tp_end *e)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * tune.h - the arithmetic of the tunings: from the figures to the values that are set.
+ * tune.h - the arithmetic of the tunings: from the figures to the values to set.
  *
  * Pure functions over the structures of abi.h, integers only: the pilot includes
  * this, and crates/core compiles the same text.  The rule of the initial
@@ -13,7 +13,7 @@
 #include "../../abi/tune.h"
 #include "../window.h"
 
-#define TP_RTO_MIN_US 200000  /* the kernel's least RTO, which BPF may only lower */
+#define TP_RTO_MIN_US 200000  /* the kernel's least RTO; BPF may only lower it */
 #define TP_SYN_RTO_US 1000000 /* the kernel's, RFC 6298 */
 #define TP_RWND_LEAST 4	      /* packets, the slides' bound */
 #define TP_BRAKE_MOST 7
@@ -22,7 +22,7 @@
 /* With fewer windows than this the initial one is a sizeable part of the rate. */
 #define TP_CREDIT_WINDOWS 16
 
-/* Time that the ends themselves may add to a round trip. */
+/* Time the ends themselves may add to a round trip. */
 #define TP_RTT_SLACK_US 1000
 
 #define TP_FIRST_WINDOW 10 /* packets, the kernel's initial window */
@@ -64,8 +64,8 @@ TP_INLINE __u32 tp_iw_slides(const struct tp_tuning *t, const struct tp_iw *in)
 }
 
 /* RFC 9959: no jump unless the RTT fits the saved one.  It must not be below half of
- * that, nor above it by a queue (the RFC allows tenfold).  The jump is at most half
- * of the saved window, and here only a live flow's share of that. */
+ * the saved one, nor above it by a queue (the RFC allows tenfold).  The jump is at most
+ * half of the saved window, and here only a live flow's share of this half. */
 TP_INLINE __u32 tp_iw_careful(const struct tp_tuning *t, const struct tp_iw *in)
 {
 	__u32 jump = in->saved_packets / 2 / (in->flows ? in->flows : 1);
@@ -116,8 +116,8 @@ TP_INLINE __u32 tp_brake_now(__u32 brake, __u64 moved_ns, __u64 now_ns)
 }
 
 /*
- * The window that fits a path, by one connection: its slow-start threshold if it has
- * one.  If it never left slow start, half of its window: that doubles in a round
+ * The fitting window of a path, by one connection: its slow-start threshold if it has
+ * one.  If it never left slow start, half of its window: the window doubles in a round
  * trip, so half of it was acknowledged in one; and BBR's window is twice its BDP.
  * Never more than half of the packets sent: a short connection fills no window.
  */
@@ -142,8 +142,8 @@ TP_INLINE int tp_is_creditable(__u32 sent_packets, __u32 iw_packets)
 	return sent_packets >= TP_CREDIT_WINDOWS * iw_packets;
 }
 
-/* Variation goes up at once and down slowly: a timer that is too long costs some
- * waiting, one that is too short a needless retransmission. */
+/* Variation goes up at once and down slowly: too long a timer costs some waiting, too
+ * short a timer a needless retransmission. */
 TP_INLINE __u32 tp_rttvar(__u32 old_us, __u32 sample_us)
 {
 	return sample_us >= old_us ? sample_us : old_us - (old_us >> 3) + (sample_us >> 3);
@@ -194,7 +194,7 @@ TP_INLINE __u32 tp_receive_window(__u64 bdp_bytes, __u32 beta_x8, __u32 mss, __u
 /* The kernel's first receive window in bytes, whatever the path. */
 #define TP_RWND_KERNEL 65535
 
-/* The window in packets that a SYN or SYN-ACK should announce, from the path's share
+/* The window in packets for a SYN or SYN-ACK to announce, from the path's share
  * above.  It is lowered only if others are live, and raised only as far as there is
  * room (room_bytes; 0: none).  0: the kernel's. */
 TP_INLINE __u32 tp_receive_reply(const struct tp_tuning *t, __u32 packets, __u32 mss, __u32 others,
@@ -213,8 +213,8 @@ TP_INLINE __u32 tp_receive_reply(const struct tp_tuning *t, __u32 packets, __u32
 	return packets > kernels ? packets : 0;
 }
 
-/* Four bits for each tuning, of which the lowest is set if the connection goes
- * without it.  The ports decide, so that this needs no memory; tp_is_withheld reads it. */
+/* Four bits for each tuning: the lowest is set if the connection goes without it.
+ * The ports decide, so this needs no memory; tp_is_withheld reads it. */
 TP_INLINE __u32 tp_hold_out(__u32 ports, __u32 seed, __u32 shift)
 {
 	__u32 x = (ports ^ seed) * 0x9e3779b1; /* 2^32 / golden ratio */

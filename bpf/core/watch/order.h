@@ -4,8 +4,8 @@
  *
  * Data are sent again a round trip after the first time, at the earliest: the sender has to hear of
  * the loss, by an acknowledgement of something behind it (RFC 8985, section 3).  So data that fill
- * a gap sooner were overtaken on their way here.  Data that the receiver has acknowledged are not
- * sent because of a loss, and two copies in a row are one packet that a network doubled.
+ * a gap sooner were overtaken on their way here.  Data acknowledged by the receiver are not sent
+ * because of a loss, and two copies in a row are one packet doubled by a network.
  *
  * Pure functions, also compiled for the host by tests.
  */
@@ -36,7 +36,7 @@ TP_INLINE int tp_is_soon(__u64 then_ns, __u64 now_ns, __u32 rtt_us)
 	return now_ns - then_ns < (__u64)rtt_us * TP_NS_OF_SOON;
 }
 
-/* Whether these data, which are not new, fill a gap that opened a short time ago. */
+/* Whether these data, not new, fill a gap opened a short time ago. */
 TP_INLINE int tp_fills_gap(const struct tp_gaps *g, __u32 seq, __u32 end, __u64 now_ns,
 			   __u32 rtt_us)
 {

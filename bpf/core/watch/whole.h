@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * whole.h - what a sender has under way, seen from anywhere on the path.
+ * whole.h - a sender's data under way, seen from anywhere on the path.
  *
- * A device sees the data that has passed it and is not acknowledged there.  If the sender is far,
- * most of its window is elsewhere: data before the device, and acknowledgements behind it.  An
- * acknowledgement that passes reaches the sender, and what the sender sends then comes here after
- * the sender's share of the round trip.  So when a packet comes, its sender has heard of what was
- * acknowledged here that much earlier, and has under way what came here meanwhile:
+ * A device sees the data past it and not acknowledged there.  If the sender is far, most of its
+ * window is elsewhere: data before the device, and acknowledgements behind it.  A passing
+ * acknowledgement reaches the sender, and the sender's answer comes here after the sender's share
+ * of the round trip.  So when a packet comes, its sender has heard of everything acknowledged here
+ * one share earlier, and has under way everything seen here since:
  *
  *	window(t) = sent(t) - acknowledged(t - share)
  *
  * A round ends with an acknowledgement, and the next mark waits for the sender's share.  So the
- * packet that is marked is the first which the sender sent after that acknowledgement, and a round
- * has one exact window, at no cost for the other packets.  The most that is unacknowledged here is
- * never more than the window, and without a share it is the window.  So the larger of the two
- *counts.
+ * marked packet is the sender's first after that acknowledgement, and a round has one exact
+ * window, at no cost for the other packets.  The most data unacknowledged here are never more than
+ * the window, and without a share they are the window.  So the larger of the two counts.
  *
  * Pure functions, also compiled for the host by tests and by the laboratory.
  */

@@ -1,5 +1,5 @@
-//! A process with one TCP connection, used as standard input says, a line at a time: an application whose steps
-//! the test chooses. It answers each line by `ok …` or `error …`.
+//! A process with one TCP connection, used as standard input says, a line at a time: an application whose
+//! steps the test chooses. It answers each line by `ok …` or `error …`.
 //!
 //! `connect ADDR [CC]` · `listen ADDR [CC]` · `accept` · `send BYTES` · `buffer BYTES` · `cc [NAME]` ·
 //! `reset` · `close` · `disconnect` · `reconnect ADDR` · `flock PATH`
@@ -12,7 +12,8 @@
 //! `hold ADDR` opens a further connection, `feed BYTES` sends on each of these, `release` closes them all.
 //!
 //! It may act as another user, too: `become UID` gives up its privileges, `squat NAME FOLDER` takes the
-//! abstract socket name and the lock of every file there as soon as it can, and `held` lists those that it has.
+//! abstract socket name and the lock of every file there as soon as it can, and `held` lists those that it
+//! has.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::{
