@@ -7,7 +7,7 @@
 
 #include <linux/types.h>
 
-/* Raise it when something outliving the programs (a path, a connection's storage, a
+/* Raise it when something that outlives the programs (a path, a connection's storage, a
  * count) keeps its layout and changes its meaning: its readers may be of another version.
  * The daemon notices a change of layout without it. */
 #define TP_ABI_VERSION 4

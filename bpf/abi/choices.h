@@ -60,7 +60,7 @@ enum tp_class_bits {
 
 /* A draw r of 16 bits, below 0xffff, gets the arm with this number: the count of entries of at
  * most r.  So upto[i] is the probability of arms 0 to i, in parts of 0xffff.  For the last
- * drawable arm, and all later ones, it is 0xffff. */
+ * arm that may be drawn, and all later ones, it is 0xffff. */
 struct tp_choice_dist {
 	__u64 tag; /* the hash of its key; 0: empty; TP_CHOICE_DIST_WRITTEN */
 	__u16 upto[TP_MAX_ARMS];

@@ -57,7 +57,7 @@ struct tp_path {
 	__u64 connections;    /* all connections ever */
 	__u32 netns_inum;     /* inode number of the namespace, to name it */
 	__u32 pad;
-	__u16 used[TP_USES]; /* number of the last connection in need of enum tp_use i */
+	__u16 used[TP_USES]; /* number of the last connection that needed enum tp_use i */
 	__u8 skips;	     /* bit i: tuning i has nothing to set, or is of no use now */
 	__u8 pad2;
 };

@@ -43,7 +43,7 @@ struct tp_rescue {
 	__u32 busy_ticks;
 	__u32 bout; /* the last one */
 	__u32 ssthresh;
-	__u8 bouts;		 /* counting ones in a row */
+	__u8 bouts;		 /* in a row that count */
 	__u8 phase;		 /* enum tp_rescue_phase */
 	__u8 arm;		 /* before the switch */
 	__u8 flags;		 /* enum tp_rescue_flags */

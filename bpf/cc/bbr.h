@@ -102,7 +102,7 @@ TP_INLINE __u32 bbr_with_bursts(const struct tp_bbr *b, const struct tp_bbr_conn
 	packets += 3 * tp_burst(c->pacing_rate, c->pacing_shift, c->mss);
 	packets = (packets + 1) & ~1ULL;
 	if (b->mode == BBR_PROBE_BW && b->cycle == 0)
-		packets += 2; /* to let a gain above 1 show if the BDP is tiny */
+		packets += 2; /* so that a gain above 1 shows if the BDP is tiny */
 	return tp_min64(packets, TP_SSTHRESH_MAX);
 }
 

@@ -32,7 +32,7 @@ void BPF_PROG(lola_init, struct sock *sk)
 	struct tp_ack a = tp_ack_of(tp_tcp(sk), tp_tcp(sk)->snd_una, 0);
 
 	lola_begin(TP_PRIVATE(sk, struct tp_lola), &a);
-	/* not to take another flow's burst for a standing queue */
+	/* so that another flow's burst is not taken for a standing queue */
 	if (sk->sk_pacing_status == SK_PACING_NONE)
 		sk->sk_pacing_status = SK_PACING_NEEDED;
 }

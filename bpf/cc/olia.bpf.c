@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * olia.bpf.c - OLIA: as LIA, and Pareto-optimal: another path gets a path's unusable share.
+ * olia.bpf.c - OLIA: as LIA, and Pareto-optimal: another path gets the share that one cannot use.
  *
  * Source     Khalili, Gast, Popovic, Upadhyay, Le Boudec, "MPTCP Is Not
  *            Pareto-Optimal: Performance Issues and a Possible Solution", CoNEXT

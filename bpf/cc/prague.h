@@ -25,12 +25,12 @@ struct tp_prague {
 	__u32 marked; /* packets, seen so far */
 	__u32 round_end;
 	__u16 rounds; /* since slow start ended, D at most */
-	__u16 unpaid; /* packets arrived in recovery without letting one leave yet: 0 or 1 */
+	__u16 unpaid; /* packets that arrived in recovery and let none leave yet: 0 or 1 */
 };
 
 /*
- * Section 2.4.4: the virtual RTT for the flow's behaviour.  Its own at first, to use
- * a short path soon.
+ * Section 2.4.4: the RTT behind the flow's behaviour.  Its own at first, so that a
+ * short path is soon used.
  */
 TP_INLINE __u64 prague_round_us(const struct tp_prague *p, __u32 srtt_us)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * veno.bpf.c - Veno: Reno with Vegas's question to judge a loss.
+ * veno.bpf.c - Veno: Reno that asks Vegas's question to judge a loss.
  *
  * With fewer than beta packets of its own in the queue, a loss is taken for random
  * (a radio link's) and costs a fifth of the window; otherwise it is congestion's

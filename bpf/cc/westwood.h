@@ -59,7 +59,7 @@ TP_INLINE void westwood_grow(const struct tp_westwood *s, struct tp_cwnd *w, con
 	tp_reno_increase(w, a->acked);
 }
 
-/* The path's packets without a queue. */
+/* The packets a path holds without a queue. */
 TP_INLINE __u32 westwood_fitting(const struct tp_westwood *s)
 {
 	if (s->min_rtt_us == ~0U)

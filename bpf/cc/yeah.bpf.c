@@ -6,7 +6,7 @@
  * Fast mode adds a packet per hundred acknowledged.  When more than Qmax packets
  * wait, or the queue adds an eighth to the RTT, it is slow: it grows as Reno, and
  * takes its queue out of the window.  It also counts how large Reno's window would be
- * and never goes below, not to starve next to greedy flows.
+ * and never goes below, so that it does not starve next to greedy flows.
  *
  * Source     Baiocchi, Castellani, Vacirca, "YeAH-TCP: Yet Another Highspeed TCP",
  *            PFLDnet 2007: section 2.

@@ -204,8 +204,8 @@ TP_INLINE int tp_read_choice_dist(const struct tp_choice_dist *dist, __u64 tag,
 	return 1;
 }
 
-/* The shares of a path without a choice distribution, for a learner with trials of all arms from
- * the first connection on. */
+/* The shares of a path without a choice distribution, for a learner that tries all arms from the
+ * first connection on. */
 TP_INLINE void tp_even_shares(__u32 arms, struct tp_shares *to)
 {
 	__u32 count = tp_bits(arms), upto = 0;

@@ -29,7 +29,7 @@ TP_INLINE __u32 tp_log2(__u32 x)
 	return tp_log2_of[(x * 0x07c4acdd) >> 27];
 }
 
-#define TP_RTT_OCTAVE_LEAST 9 /* from 512 us on */
+#define TP_RTT_OCTAVE_LEAST 9 /* the octave of 512 us */
 
 /* The octave of an RTT: floor(log2) of microseconds; 0 for an unknown one.  All below 1024 us share
  * an octave: on a LAN the time to wake a process differs from one handshake to the next by more

@@ -3,8 +3,8 @@
  * draw.h - a draw from a choice distribution.
  *
  * A distribution has four arms in each of two words.  Four comparisons are done at once, as in
- * "SIMD within a register" (Fisher and Dietz, LCPC 1998).  This needs no branches, for the
- * verifier's sake, and some twenty instructions for eight arms.
+ * "SIMD within a register" (Fisher and Dietz, LCPC 1998).  This needs no branches, which
+ * the verifier would follow, and some twenty instructions for eight arms.
  */
 #ifndef TCPILOT_CORE_DRAW_H
 #define TCPILOT_CORE_DRAW_H

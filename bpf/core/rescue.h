@@ -21,7 +21,7 @@
 #include "loss.h"
 #include "num.h"
 
-/* Counting bouts in a row.  One or two are chance. */
+/* Bouts in a row that count.  One or two are chance. */
 #define TP_RESCUE_BOUTS 4
 /* The least busy ticks for a rate: fewer are too coarse a time. */
 #define TP_RESCUE_TICKS 5

@@ -24,7 +24,7 @@
 #define NO_PLACE (~0U)
 
 /* The place of a path's costs, or else of those to give up for them; NO_PLACE: the path has none.
- * A function of its own, to spare the verifier each outcome. */
+ * A function of its own, so that the verifier does not follow each outcome separately. */
 __noinline __u32 place_for(__u64 tag, int is_made)
 {
 	__u32 first = tp_choice_dist_bucket_of(tag, cfg.choice_dist_buckets) * TP_CHOICE_DIST_WAYS,

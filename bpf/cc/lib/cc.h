@@ -4,8 +4,8 @@
  * socket, and the common pieces of struct_ops.
  *
  * An algorithm is bpf/cc/<name>.bpf.c.  It includes this, keeps its state in
- * the socket's 104 private bytes, and calls the arithmetic of <name>.h, free of
- * sockets.  docs/use/own-algorithm.md shows how to write one.
+ * the socket's 104 private bytes, and calls the arithmetic of <name>.h, which
+ * knows nothing of sockets.  docs/use/own-algorithm.md shows how to write one.
  */
 #ifndef TCPILOT_CC_H
 #define TCPILOT_CC_H
@@ -84,8 +84,8 @@ static __always_inline __u32 tp_srtt_us(const struct tcp_sock *tp)
 }
 
 /*
- * Both forms of cong_control; the loader keeps the kernel's. The algorithm
- * defines tp_on_ack(sk, rs).
+ * Both forms of cong_control; the loader keeps the one the kernel calls.
+ * The algorithm defines tp_on_ack(sk, rs).
  */
 #define TP_CONG_CONTROL(prefix)                                                                    \
 	SEC("struct_ops")                                                                          \

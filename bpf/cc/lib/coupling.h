@@ -15,7 +15,7 @@
 #define TP_STEP_SHIFT 20 /* of steps: parts of a packet */
 #define TP_STEP_ONE (1LL << TP_STEP_SHIFT)
 
-/* The verifier follows a loop left rolled once for each turn, not for each way through. */
+/* The verifier follows a loop that is not unrolled once for each turn, not for each way through. */
 #ifdef __clang__
 #define TP_EACH_SUBFLOW(i)                                                                         \
 	_Pragma("clang loop unroll(disable)") for (int i = 0; i < TP_SUBFLOWS; i++)

@@ -152,7 +152,7 @@ TP_INLINE void epsilon_greedy_roll(struct tp_costs *mem, struct tp_arm *arm, con
 
 /*
  * Takes the highest rate and the least RTT into those of the path and of the arm.  A rate
- * without the arm's work counts for neither.
+ * that is not the arm's work counts for neither.
  */
 TP_INLINE void epsilon_greedy_measure(struct tp_costs *mem, const struct tp_end *e)
 {
