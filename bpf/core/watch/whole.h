@@ -6,7 +6,7 @@
  * window is elsewhere: data before the device, and acknowledgements behind it.  A passing
  * acknowledgement reaches the sender, and the sender's answer comes here after the sender's share
  * of the round trip.  So when a packet comes, its sender has heard of everything acknowledged here
- * one share earlier, and has under way everything seen here since:
+ * one share earlier, and has under way the data beyond that:
  *
  *	window(t) = sent(t) - acknowledged(t - share)
  *
