@@ -1,4 +1,4 @@
-//! Compiles the sockops program that acts as somebody else's, the one that floods a daemon, and the template of
+//! Compiles three BPF programs: another owner's sockops program, the flood of a daemon, and the template of
 //! docs/use/own-algorithm.md.
 #![allow(clippy::expect_used, reason = "a build script reports by panicking")]
 
@@ -28,7 +28,7 @@ fn main() {
 
 fn compiler(source: &Path) -> SkeletonBuilder {
     println!("cargo:rerun-if-changed={}", source.display());
-    // <asm/types.h> is in the compiler's multiarch folder, which -target bpf does not search.
+    // <asm/types.h> is in the compiler's multiarch folder. -target bpf does not search it.
     let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
     let mut builder = SkeletonBuilder::new();
     builder.source(source).clang_args([

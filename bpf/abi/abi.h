@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * abi.h - every structure that the BPF programs and the daemon share.
+ * abi.h - every structure shared by the BPF programs and the daemon.
  *
  * Such layouts stand only here, a header per owner.  BPF programs include it,
  * crates/abi generates Rust types from all of them, and the size of each

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * choices.h - messages between the learner and the programs that choose: choice distributions go
+ * choices.h - messages between the learner and the choosing programs: choice distributions go
  * down, records come up.  Decisions 18 and 27 have the reasons.
  *
  * A distribution gives the probability of each arm for connections of one node of the learner's
@@ -58,9 +58,9 @@ enum tp_class_bits {
 
 #define TP_CHOICE_DIST_WAYS 4 /* choice distributions in a bucket */
 
-/* A draw r of 16 bits, below 0xffff, gets the arm with this number: the count of entries that
- * are at most r.  So upto[i] is the probability of arms 0 to i, in parts of 0xffff.  For the
- * last arm that may be drawn, and all later ones, it is 0xffff. */
+/* A draw r of 16 bits, below 0xffff, gets the arm with this number: the count of entries of at
+ * most r.  So upto[i] is the probability of arms 0 to i, in parts of 0xffff.  For the last
+ * arm that may be drawn, and all later ones, it is 0xffff. */
 struct tp_choice_dist {
 	__u64 tag; /* the hash of its key; 0: empty; TP_CHOICE_DIST_WRITTEN */
 	__u16 upto[TP_MAX_ARMS];
@@ -70,7 +70,7 @@ struct tp_choice_dist {
 	__u16 version; /* counts its writes, for readers */
 };
 
-#define TP_CHOICE_DIST_WRITTEN 1 /* the tag of a choice distribution that is being written */
+#define TP_CHOICE_DIST_WRITTEN 1 /* the tag of a choice distribution being written */
 
 /* The low half of a key's hash names its bucket. */
 struct tp_choice_dist_bucket {
@@ -117,7 +117,7 @@ struct tp_conn_start {
 	__u8 flags;	   /* enum tp_conn_flags */
 	__u8 policy;
 	__u8 trial;   /* enum tp_trial */
-	__u16 egress; /* the interface that separates its path; 0: none */
+	__u16 egress; /* the interface separating its path; 0: none */
 } __attribute__((aligned(8)));
 
 #define TP_OPENED_SHIFT 20    /* about a millisecond */
@@ -192,7 +192,7 @@ struct tp_record {
 	__u16 probability;
 	__u16 weight; /* number of ends represented */
 	__u8 policy;
-	__u8 arm;	 /* the arm to charge: that in force at the opening; TP_NO_ARM: none */
+	__u8 arm;	 /* the arm to charge: in force at the opening; TP_NO_ARM: none */
 	__u8 level;	 /* enum tp_level */
 	__u8 why;	 /* enum tp_why */
 	__u8 flags;	 /* enum tp_record_flags */
@@ -200,11 +200,11 @@ struct tp_record {
 	__u32 domain;	 /* of its choice distribution's key */
 	__u8 trial;	 /* enum tp_trial, at its opening */
 	__u8 pad2;
-	__u16 egress; /* the interface that separates its path; 0: none */
+	__u16 egress; /* the interface separating its path; 0: none */
 };
 
 /* A long connection to be moved to another arm, by its socket's cookie.  The
- * program that reports long connections moves it. */
+ * program reporting long connections moves it. */
 struct tp_move {
 	__u8 from; /* the order is stale if the connection has another arm now */
 	__u8 to;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * config.h - settings, policies and rules, which the daemon sets before it loads the programs.
+ * config.h - settings, policies and rules.  The daemon sets them before it loads the programs.
  */
 #ifndef TCPILOT_ABI_CONFIG_H
 #define TCPILOT_ABI_CONFIG_H

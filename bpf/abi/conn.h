@@ -67,7 +67,7 @@ enum tp_phase {
 	TP_PHASE_RETREAT = 3,	  /* some of it was lost: the window is clamped */
 };
 
-/* One line of `tcpilot flows`, which the iterator writes. */
+/* One line of `tcpilot flows`, written by the iterator. */
 struct tp_flow {
 	__u64 netns_cookie;
 	__u32 local[4];

@@ -26,7 +26,7 @@ enum tp_trouble {
  * more CPUs than sets.  A power of two. */
 #define TP_COUNTER_SETS 64
 
-/* Whole cache lines, so that no two sets share one. */
+/* Whole cache lines: no two sets share one. */
 struct tp_counters {
 	__u64 connections[TP_WHY_SLOTS]; /* by reason, at their opening */
 	__u64 rescues;
@@ -39,10 +39,10 @@ struct tp_counters {
 	__u64 acks_first;
 	__u64 rescues_helped;
 	__u64 rescues_undone;
-	__u64 own_losses; /* connections with heavy loss that came with a queue */
+	__u64 own_losses; /* connections with heavy loss and a queue */
 	__u64 withheld[TP_WITHHELD_SLOTS];
-	__u64 moves;	     /* of open connections, to an arm that is better */
-	__u64 steered_bytes; /* acknowledged, of connections that were taken up, at their end */
+	__u64 moves;	     /* of open connections, to a better arm */
+	__u64 steered_bytes; /* acknowledged, of connections taken up, at their end */
 	__u64 pad[6];
 };
 

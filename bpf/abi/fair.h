@@ -55,7 +55,7 @@ struct tp_fair_state {
 	__u32 edge;  /* right edge of the last window passed on; 0: none yet */
 	__u32 acted; /* packets dropped in this interval */
 	__u16 hold;  /* intervals for which it still counts as above its share */
-	__u16 row;   /* intervals in a row in which it was dropped from */
+	__u16 row;   /* intervals in a row with a drop from it */
 	struct tp_sparse sparse;
 };
 

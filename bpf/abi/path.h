@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * path.h - the table of paths, which only policies with tunings use.
+ * path.h - the table of paths, used only by policies with tunings.
  */
 #ifndef TCPILOT_ABI_PATH_H
 #define TCPILOT_ABI_PATH_H
@@ -19,8 +19,8 @@ enum tp_ecn_use {
 	TP_ECN_OTHER_NET = 4,	   /* private, but no data center: likewise */
 };
 
-/* Key of a path. IPv4 is written as an IPv4-mapped IPv6 address, so that both
- * kinds of socket towards one host share its path. */
+/* Key of a path. IPv4 is written as an IPv4-mapped IPv6 address: both kinds of
+ * socket towards one host then share its path. */
 struct tp_path_key {
 	__u64 netns_cookie;
 	__u32 prefix[4]; /* network byte order, host bits 0 */
@@ -31,7 +31,7 @@ struct tp_path_key {
 
 /* The measures of one connection, taken at its end. */
 struct tp_sample {
-	__u64 delivery_rate; /* of a connection that the application did not limit; 0: none */
+	__u64 delivery_rate; /* of a connection not limited by the application; 0: none */
 	__u32 min_rtt_us;    /* 0: none */
 	__u32 srtt_us;
 	__u32 ssthresh_packets; /* 0: slow start never ended */

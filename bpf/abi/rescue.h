@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rescue.h - the state of a connection that loses packets, and of a path on which a rescue
+ * rescue.h - the state of a connection with losses, and of a path on which a rescue
  * did not help.  core/rescue.h has the rules.
  */
 #ifndef TCPILOT_ABI_RESCUE_H
@@ -34,7 +34,7 @@ enum tp_withheld {
 };
 #define TP_WITHHELD_SLOTS 8 /* a power of two above TP_WITHHELD_COUNT */
 
-/* The storage of a connection that has lost packets: the stretch under way. */
+/* The storage of a connection with lost packets: the stretch under way. */
 struct tp_rescue {
 	__u64 bytes_acked; /* at its beginning, and so sent, lost and busy_ticks */
 	__u64 before;	   /* utility of a tick before the switch */

@@ -22,7 +22,7 @@ enum tp_tune {
 	TP_TUNE_COUNT = 7,
 };
 
-/* The kind of network that a path crosses. */
+/* The kind of network on a path. */
 enum tp_net {
 	TP_NET_UNKNOWN = 0,
 	TP_NET_DATA_CENTER = 1,
@@ -65,7 +65,7 @@ struct tp_cohort {
 /* A path's state for the tunings, beyond struct tp_path.  It is an array next to the
  * table of paths, and exists only if a policy has a tuning on. */
 struct tp_tuned {
-	__u64 born_ns; /* of the path that this belongs to */
+	__u64 born_ns; /* of the owning path */
 	__u64 brake_ns;
 	__u64 limit_rate; /* of a policer; 0: none is known */
 	__u64 limit_until_ns;
@@ -78,7 +78,7 @@ struct tp_tuned {
 	__u8 brake; /* the window's excess is divided by 2^brake */
 	__u8 off;   /* bit i: the guard has switched tuning i off */
 	__u32 clean;
-	/* the last values that were set, and the figures behind them */
+	/* the last values set, and the figures behind them */
 	__u32 iw_packets;
 	__u32 iw_saved_packets;
 	__u32 iw_flows;
@@ -86,7 +86,7 @@ struct tp_tuned {
 	__u32 syn_rto_us;
 	__u32 rwnd_packets;
 	__u32 retreats;
-	__u32 receive_room_bytes; /* the largest receive window that tcp_rmem has memory for */
+	__u32 receive_room_bytes; /* the largest receive window within the memory of tcp_rmem */
 	__u32 receive_mss;
 	__u32 pad;
 	__u32 set[TP_TUNES];

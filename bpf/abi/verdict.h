@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * verdict.h - what `tcpilot watch` says of a flow, and by what: the model, and the shape of the
- * flow's behaviour.
+ * verdict.h - the verdict of `tcpilot watch` on a flow, and its basis: the model, and the shape
+ * of the flow's behaviour.
  */
 #ifndef TCPILOT_ABI_VERDICT_H
 #define TCPILOT_ABI_VERDICT_H

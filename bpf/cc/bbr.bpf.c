@@ -10,7 +10,7 @@
  *
  *   STARTUP    gain 2/ln 2: doubles the rate each round, until three rounds
  *              brought less than a quarter more.
- *   DRAIN      the inverse gain, until the queue that made is gone.
+ *   DRAIN      the inverse gain, until STARTUP's queue is gone.
  *   PROBE_BW   eight phases of a minimum RTT: 1.25, 0.75, and six times 1.
  *   PROBE_RTT  four packets for 200 ms and a round, when the lowest RTT is ten
  *              seconds old.
@@ -22,7 +22,7 @@
  *            Policing", SIGCOMM 2016.
  * Constants  of these texts, in bbr.h, each once.
  * Pacing     sk_pacing_rate; by the fq qdisc if there is one, else by TCP's
- *            own timer, which this asks for.
+ *            own timer, at this module's request.
  * Limits     as published: flows with a long RTT get more than those with a
  *            short one, loss is no signal, and two windows of queue stand if
  *            many share a link.
@@ -107,8 +107,8 @@ __u32 BPF_PROG(bbr_sndbuf, struct sock *sk)
  * No min_tso_segs.  A kernel that skips a callback takes what lies on its stack for the
  * answer (docs/measured/congestion-controls.md, "A kernel that skips callbacks"), and 0 for
  * the least burst cuts empty segments off: on such a host 5 of 12,000 connections stood
- * still.  The kernel's own least burst is 2 packets; BBR's is 1 below 1.2 Mbit/s, which
- * gains too little for that.
+ * still.  The kernel's own least burst is 2 packets; BBR's is 1 below 1.2 Mbit/s, a gain
+ * too small for this risk.
  */
 TP_OPS("tp_bbr", .init = (void *)bbr_init, .cong_control = (void *)bbr_control,
        .cong_control_2 = (void *)bbr_control2, .set_state = (void *)bbr_state,

@@ -2,7 +2,7 @@
 /*
  * bbr.h - BBR's arithmetic: the model of the path, and its consequences.
  * Described in bbr.bpf.c.  Pure: a connection comes in as struct tp_bbr_conn,
- * and what is to be set leaves in its last fields.
+ * and the values to set leave in its last fields.
  */
 #ifndef TCPILOT_BBR_H
 #define TCPILOT_BBR_H
@@ -111,7 +111,7 @@ TP_INLINE __u32 bbr_inflight(const struct tp_bbr *b, const struct tp_bbr_conn *c
 	return bbr_with_bursts(b, c, bbr_bdp(b, tp_max_value(&b->bw), gain));
 }
 
-/* Packets in the network once the pacer has sent those that it holds. */
+/* Packets in the network once the pacer has sent the ones it holds. */
 TP_INLINE __u32 bbr_in_net(const struct tp_bbr *b, const struct tp_bbr_conn *c, __u32 in_flight)
 {
 	__u64 gone = tp_delivers(bbr_bw(b), c->queued_us);
@@ -166,7 +166,7 @@ TP_INLINE void bbr_lt_end(struct tp_bbr *b, const struct tp_bbr_conn *c, __u32 b
 
 TP_INLINE void bbr_start_probe_bw(struct tp_bbr *b, const struct tp_bbr_conn *c)
 {
-	/* Any phase but the one below 1, so that flows do not probe together. */
+	/* Any phase but the one below 1, to keep flows from probing together. */
 	b->mode = BBR_PROBE_BW;
 	b->cycle = (BBR_CYCLE - c->random % (BBR_CYCLE - 1)) & (BBR_CYCLE - 1);
 	b->cycle_us = c->now_us;

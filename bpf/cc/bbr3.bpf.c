@@ -3,9 +3,9 @@
  * bbr3.bpf.c - BBR, version 3: the model of version 1, bounded by losses.
  *
  * STARTUP and DRAIN as before, but STARTUP also ends at six acknowledgements with
- * losses in a round that lost more than 2 %.  Then a cycle of two to three
+ * losses in a round with a loss of more than 2 %.  Then a cycle of two to three
  * seconds: DOWN (0.9) until the queue and some headroom are free, CRUISE, REFILL
- * for a round, and UP (1.25), which raises the long-term bound on inflight until
+ * for a round, and UP (1.25).  UP raises the long-term bound on inflight until
  * more than 2 % are lost or the bandwidth no longer grows.  Losses while not
  * probing bound bandwidth and inflight by 0.7 until the next REFILL.
  *
@@ -20,7 +20,7 @@
 #include "lib/bbr_shell.h"
 #include "bbr3.h"
 
-/* Only for connections that have lost something: icsk_ca_priv is full. */
+/* Only for connections with losses: icsk_ca_priv is full. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);

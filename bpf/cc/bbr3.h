@@ -339,7 +339,7 @@ TP_INLINE void bbr3_timeout(struct tp_bbr3 *b)
 	bbr3_reset_full(b);
 }
 
-/* A loss begins to be repaired: keep the values that it may have changed for nothing. */
+/* The repair of a loss begins: keep the values it may have changed for nothing. */
 TP_INLINE void bbr3_save(struct tp_bbr3 *b, struct tp_bbr3_undo *u, __u32 cwnd)
 {
 	bbr3_save_cwnd(b, cwnd);

@@ -14,7 +14,7 @@
 #define BBR3_UP_CWND_GAIN (TP_GAIN_UNIT * 9 / 4)
 #define BBR3_MARGIN_PERCENT 1
 #define BBR3_LOSS_PERCENT 2   /* of the packets in flight: more is too much */
-#define BBR3_FULL_LOSSES 6    /* acknowledgements with losses that end STARTUP */
+#define BBR3_FULL_LOSSES 6    /* acknowledgements with losses to end STARTUP */
 #define BBR3_BETA_OF_1024 717 /* 0.7 */
 #define BBR3_HEADROOM_PERCENT 15
 #define BBR3_FULL_ROUNDS 3
@@ -62,7 +62,7 @@ struct tp_bbr3 {
 	__u8 probe_sample : 1;	/* acknowledgements are of a probe's packets */
 	__u8 too_high : 1;	/* the last probe lost too much */
 	__u8 precautionary : 1; /* the last probe stopped as soon as the bound was reached */
-	__u8 undo_startup : 1, undo_up : 1; /* modes that a loss has ended */
+	__u8 undo_startup : 1, undo_up : 1; /* modes ended by a loss */
 };
 
 /* The bounds before a loss that may turn out to be none (section 5.5.11). */
@@ -143,7 +143,7 @@ TP_INLINE __u32 bbr3_beta(__u32 value)
 	return (__u64)value * BBR3_BETA_OF_1024 / 1024;
 }
 
-/* Room that other flows may need to show themselves (section 5.3.3.6 of the draft: headroom). */
+/* Room for other flows to show themselves (section 5.3.3.6 of the draft: headroom). */
 TP_INLINE __u32 bbr3_with_headroom(const struct tp_bbr3 *b)
 {
 	__u32 room;
@@ -269,8 +269,8 @@ TP_INLINE void bbr3_raise_bounds(struct tp_bbr3 *b, const struct tp_bbr_conn *c)
 /*
  * The first round after a probe is over: its last samples have come.  The cycle's
  * highest bandwidth moves on, unless the application was the limit, since its
- * samples say nothing of the path.  1: a probe that was only cut short by caution
- * went well, and the next may begin (precautionary probing).
+ * samples say nothing of the path.  1: a probe cut short only by caution went
+ * well, and the next may begin (precautionary probing).
  */
 TP_INLINE int bbr3_end_of_probe(struct tp_bbr3 *b, const struct tp_bbr_conn *c)
 {

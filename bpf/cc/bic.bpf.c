@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * bic.bpf.c - BIC: looks for the window that the path bears by binary search.
+ * bic.bpf.c - BIC: looks for the path's largest window by binary search.
  *
  * The window at the last loss was too much, the one after it was not: each round
  * goes a part of the way between.  Far away the steps are limited, near the last
@@ -16,7 +16,7 @@
  *            step of 0.01), probing beyond the maximum mirrors the search (slow
  *            start), at least 5 % a round while no maximum is known (slow start).
  * Choices    packets count, and not acknowledgements.  Linux's module multiplies
- *            growth by the packets that an acknowledgement stands for, although it
+ *            growth by an acknowledgement's number of packets, although it
  *            counts packets already (`--as-module`): twice the paper's growth with
  *            delayed acknowledgements, and 44 times behind offloads, as its window
  *            doubles in two rounds.

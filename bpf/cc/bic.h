@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * bic.h - BIC's search for the window that the path bears.  Described in bic.bpf.c.
+ * bic.h - BIC's search for the path's largest window.  Described in bic.bpf.c.
  */
 #ifndef TCPILOT_BIC_H
 #define TCPILOT_BIC_H
@@ -29,7 +29,7 @@ TP_INLINE __u64 bic_step_below(__u32 packets, __u32 max)
 	return tp_min64(step, BIC_STEP_MAX * BIC_PARTS);
 }
 
-/* ... and beyond it, with steps that grow as they shrank: by BIC_SEARCH / (BIC_SEARCH - 1). */
+/* ... and beyond it, with steps growing as they shrank: by BIC_SEARCH / (BIC_SEARCH - 1). */
 TP_INLINE __u64 bic_step_above(__u32 packets, __u32 max)
 {
 	__u64 over = packets - max;

@@ -9,7 +9,7 @@
 #define CUBIC_BETA_OF_1024 717	/* 0.7 */
 #define CUBIC_ALPHA_OF_1024 542 /* 3 (1 - beta) / (1 + beta) */
 
-/* State that a reduction changes, and an undo restores. */
+/* State changed by a reduction, and restored by an undo. */
 struct tp_cubic_epoch {
 	__u64 start_us; /* 0: no epoch of congestion avoidance yet */
 	__u32 max;	/* W_max, the window before the last reduction */

@@ -4,16 +4,16 @@
  *
  * Standard TCP needs a loss rate of 1e-10 to fill 10 Gbit/s at 100 ms.  Here, from
  * a window of 38 packets, more is added per round (a(w), 1 to 73 packets) and less
- * taken per loss (b(w), a half to a tenth), such that a loss rate of 1e-7 suffices.
+ * taken per loss (b(w), a half to a tenth): a loss rate of 1e-7 suffices then.
  *
  * Source     RFC 3649, section 5 and the table of appendix B.
  * Constants  the table's; it follows from Low_Window 38, High_Window 83000,
  *            Low_P 1e-3, High_P 1e-7, High_Decrease 0.1.
- * Choices    the RFC leaves open how a(w) becomes an integer: here upwards, so
- *            that a window between two rows takes the greater's a and b (at a
- *            loss rate of 1e-3 that makes a mean window of 61 packets instead of
- *            38, at 1e-4 of 302 instead of 263, and less beyond).  The loss that
- *            ends slow start costs a half.  Both as Linux's module behaves.
+ * Choices    the RFC leaves open how a(w) becomes an integer: here upwards.  A
+ *            window between two rows takes the greater's a and b (at a loss rate
+ *            of 1e-3 this makes a mean window of 61 packets instead of 38, at
+ *            1e-4 of 302 instead of 263, and less beyond).  The loss at the end
+ *            of slow start costs a half.  Both as Linux's module behaves.
  *            A step is taken per packet; the RFC's, and the module's, per
  *            acknowledgement, which stood for a packet then (`--as-module`).
  * Limits     slow start is the standard one, without RFC 3742's limit.

@@ -34,7 +34,7 @@ static const __u8 hstcp_b_percent[HSTCP_ROWS] = {
 };
 /* clang-format on */
 
-/* The row of a window: the first that it does not exceed, or the last. */
+/* The row of a window: the first not exceeded by it, or the last. */
 TP_INLINE __u32 hstcp_row(__u32 packets)
 {
 	__u32 row = 0;
@@ -62,7 +62,7 @@ TP_INLINE void hstcp_begin(struct tp_hstcp *s, const struct tp_ack *a)
 }
 
 /*
- * RFC 3649, section 5: w = w + a(w)/w for each acknowledgement, which stood for a
+ * RFC 3649, section 5: w = w + a(w)/w for each acknowledgement.  It stood for a
  * packet then.  An acknowledgement of today's stands for up to 44: packets count.
  */
 TP_INLINE void hstcp_grow(struct tp_hstcp *s, struct tp_cwnd *w, const struct tp_ack *a)

@@ -64,7 +64,7 @@ TP_INLINE void htcp_set_alpha(struct tp_htcp *h, __u32 now_ms)
 			 tp_clamp(h->min_rtt_us, HTCP_RTT_REF_US / 10, HTCP_RTT_REF_US * 2) /
 			 HTCP_RTT_REF_US;
 	factor = tp_max64(factor, HTCP_ONE);
-	/* also before growth rises: a flow that backs off less grows less, which is fair to reno */
+	/* also before growth rises: a flow with less backoff grows less, to be fair to reno */
 	h->alpha = tp_max(2 * factor * (HTCP_ONE - h->beta) >> HTCP_SHIFT, 1);
 }
 
@@ -109,7 +109,7 @@ TP_INLINE void htcp_sample(struct tp_htcp *h, __s32 rtt_us, __u32 acked, __u32 c
 	if (rtt_us > 0) {
 		if (!h->min_rtt_us || h->min_rtt_us > (__u32)rtt_us)
 			h->min_rtt_us = rtt_us;
-		/* a jump of more than 20 ms is no queue that grew, but an accident */
+		/* a jump of more than 20 ms is no growth of a queue, but an accident */
 		h->max_rtt_us = tp_max(h->max_rtt_us, h->min_rtt_us);
 		if (state == 0 && h->max_rtt_us < (__u32)rtt_us &&
 		    (__u32)rtt_us <= h->max_rtt_us + HTCP_JUMP_US)

@@ -3,8 +3,8 @@
  * hybla.bpf.c - Hybla: a long RTT does not slow the growth down.
  *
  * Reno's window grows per RTT, so its rate grows with 1/RTT^2: a satellite's
- * connection stands still next to a terrestrial one.  Here the steps are scaled such
- * that the rate grows as that of a connection with an RTT of 25 ms would.
+ * connection stands still next to a terrestrial one.  Here the steps are scaled to
+ * the growth of the rate of a connection with an RTT of 25 ms.
  *
  * Source     Caini, Firrincieli, "TCP Hybla: a TCP enhancement for heterogeneous
  *            networks", International Journal of Satellite Communications and

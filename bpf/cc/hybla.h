@@ -56,7 +56,7 @@ TP_INLINE void hybla_enter(struct tp_hybla *s, const struct tp_ack *a, __u8 stat
 
 /*
  * For each packet acknowledged, section 3.2: 2^rho - 1 in slow start, rho^2 / w in
- * congestion avoidance; for rho = 1 that is Reno.
+ * congestion avoidance; rho = 1 is Reno.
  */
 TP_INLINE void hybla_step(struct tp_hybla *s, struct tp_cwnd *w, __u32 rho, __u32 acked)
 {

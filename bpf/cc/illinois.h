@@ -63,8 +63,8 @@ TP_INLINE void illinois_sample(struct tp_illinois *s, __s32 rtt_us, __u32 acked,
 }
 
 /*
- * Equation 3, for delays da above d1 = dm/100: alpha = k1 / (k2 + da), the
- * hyperbola that is alpha_max at d1 and alpha_min at dm:
+ * Equation 3, for delays da above d1 = dm/100: alpha = k1 / (k2 + da), a
+ * hyperbola from alpha_max at d1 to alpha_min at dm:
  *
  *   k1 = (dm - d1) min max / (max - min),  k2 = (dm - d1) min / (max - min) - d1
  *

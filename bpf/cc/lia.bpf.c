@@ -6,8 +6,8 @@
  * Constants  none.
  * Choices    a subflow without an acknowledgement for four retransmission time-outs
  *            leaves the sums until it gets one.
- * Limits     slow start is each subflow's own; of a connection that runs on more
- *            than eight subflows eight are counted, and the others grow as slowly as
+ * Limits     slow start is each subflow's own; of a connection with more than
+ *            eight subflows eight are counted, and the others grow as slowly as
  *            these demand.  On a single path: reno.
  */
 #include "lib/mptcp.h"

@@ -26,7 +26,7 @@ struct tp_lola {
 	__u32 origin, k_ms;
 	__u32 seen_us; /* least since the last decongestion */
 	__u32 end;
-	__u32 rest;	  /* bytes of the balance that are not a packet yet */
+	__u32 rest;	  /* bytes of the balance, not yet a packet */
 	__u64 climb_rest; /* the same of the cubic's growth */
 	__u8 phase, samples;
 };
@@ -66,7 +66,7 @@ TP_INLINE __u32 lola_delay_us(const struct tp_lola *l)
 
 /*
  * Bytes of this flow in the queue: the window's times the queue's share of the RTT
- * (section III.C).  In packets, few as they are on a slow link, shares that differ
+ * (section III.C).  In packets, few as they are on a slow link, different shares
  * would often look alike.
  */
 TP_INLINE __u64 lola_queued(const struct tp_lola *l, __u32 cwnd)
@@ -97,7 +97,7 @@ TP_INLINE void lola_climb(struct tp_lola *l, __u32 cwnd, __u32 max, __u64 now_us
 	l->climb_rest = 0;
 }
 
-/* Tailored decrease (section III.E): the queue, and a little more so that it empties. */
+/* Tailored decrease (section III.E): the queue, and a little more to empty it. */
 TP_INLINE void lola_decongest(struct tp_lola *l, struct tp_cwnd *w, __u64 now_us)
 {
 	__u32 max = w->packets;

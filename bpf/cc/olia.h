@@ -68,7 +68,7 @@ TP_GLOBAL __u32 olia_counts(const struct tp_coupled *c, __u32 most, __u64 best)
 
 /*
  * alpha, in parts of a packet: moves window from the paths with the largest
- * window to those that are best and have not the largest.
+ * window to the best paths, if their window is smaller.
  */
 TP_INLINE __s64 olia_alpha(const struct tp_coupled *c, const struct tp_subflow *own)
 {

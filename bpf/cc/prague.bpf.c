@@ -7,8 +7,8 @@
  *            the RTT (2.4.3, 2.4.4), pacing (2.4.1), loss as reno (2.3.2).
  * Constants  g 1/16, alpha 1 at first, virtual RTT 25 ms, from 500 rounds after slow
  *            start on.
- * Feedback   from kernel 7.0 on it asks for accurate ECN (RFC 9768), which counts
- *            marks.  Before, and if the peer refuses that, one echo stands for all
+ * Feedback   from kernel 7.0 on it asks for accurate ECN (RFC 9768), a count of
+ *            marks.  Before, and if the peer refuses it, one echo stands for all
  *            marks of a round trip, unless the receiver runs dctcp or prague,
  *            whose echo is exact.
  * Limits     BPF cannot choose the ECN codepoint of data: up to 7.2 the kernel

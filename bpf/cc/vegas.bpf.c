@@ -2,10 +2,10 @@
 /*
  * vegas.bpf.c - Vegas: keeps two to four packets of its own in the queue.
  *
- * The window's packets per RTT on an empty path, less those that it really carries,
- * wait in queues.  Once a round the window is moved by a packet such that
- * this stays between alpha and beta; slow start doubles every other round, so that
- * the rounds between can be measured, and ends when a queue begins.
+ * The window's packets per RTT on an empty path, less those really carried, wait in
+ * queues.  Once a round the window is moved by a packet, to keep their number between
+ * alpha and beta; slow start doubles every other round, to measure in the rounds
+ * between, and ends when a queue begins.
  *
  * Source     Brakmo, Peterson, "TCP Vegas: End to End Congestion Avoidance on a
  *            Global Internet", IEEE JSAC 13(8), 1995: section 4 (the modified

@@ -38,7 +38,7 @@ TP_INLINE void vegas_sample(struct tp_vegas *s, __s32 rtt_us, __u32 acked, __u64
 	tp_rtt_sample(&s->rtt, rtt_us);
 }
 
-/* The path is full: out of slow start, with the window that it holds and a packet. */
+/* The path is full: out of slow start, with the path's window and a packet. */
 TP_INLINE void vegas_leave_slow_start(struct tp_cwnd *w, __u32 queued)
 {
 	w->packets = tp_max(w->packets - queued + 1, TP_CWND_MIN);

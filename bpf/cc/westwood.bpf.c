@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * westwood.bpf.c - Westwood+: Reno that once a loss is repaired takes the window
- * that fits the rate it has measured, instead of a half.
+ * westwood.bpf.c - Westwood+: Reno, but the repair of a loss ends with the window
+ * for the measured rate, instead of a half.
  *
  * The rate counts packets delivered in a round trip, selectively acknowledged
  * packets included, averaged over rounds; times the least RTT it is the window
@@ -15,7 +15,7 @@
  * Choices    as deployed, seen by tracing Linux's module: a sample covers 50 ms at least (the
  *            paper: a round trip), since on a short path a round trip is one burst;
  *            while a loss is repaired the window is halved as Reno's, and the rate measured
- *            then counts; the window that fits is set afterwards (the paper: at
+ *            then counts; the fitting window is set afterwards (the paper: at
  *            the loss).  The least RTT is measured again after a time-out, when the path may be
  *            another one, and the first sample is the average's start (S. Mascolo,
  *            end2end-interest, 18 July 2006).
@@ -32,7 +32,7 @@ void BPF_PROG(westwood_init, struct sock *sk)
 	westwood_begin(TP_PRIVATE(sk, struct tp_westwood), tp->tcp_mstamp, tp->delivered);
 }
 
-/* By delivered, not by the cumulative acknowledgement: that stands still while a loss is
+/* By delivered, not by the cumulative acknowledgement: the latter stands still while a loss is
  * repaired. */
 SEC("struct_ops")
 void BPF_PROG(westwood_acked, struct sock *sk, const struct ack_sample *sample)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * westwood.h - Westwood+'s estimate of the bandwidth, and the window that fits it.
+ * westwood.h - Westwood+'s estimate of the bandwidth, and its window.
  * Described in westwood.bpf.c.
  */
 #ifndef TCPILOT_WESTWOOD_H
@@ -16,7 +16,7 @@
 struct tp_westwood {
 	__u64 start_us; /* of the interval being measured */
 	__u64 bw;	/* packets per microsecond, times TP_BW_UNIT; 0: none yet */
-	__u64 bw_once;	/* that average before it was averaged again */
+	__u64 bw_once;	/* the average before its second averaging */
 	__u32 start_delivered;
 	__u32 min_rtt_us; /* all ones: none yet */
 	__u32 rtt_us;	  /* the newest */
@@ -59,7 +59,7 @@ TP_INLINE void westwood_grow(const struct tp_westwood *s, struct tp_cwnd *w, con
 	tp_reno_increase(w, a->acked);
 }
 
-/* Packets that the path carries without a queue. */
+/* The packets a path holds without a queue. */
 TP_INLINE __u32 westwood_fitting(const struct tp_westwood *s)
 {
 	if (s->min_rtt_us == ~0U)
@@ -73,13 +73,13 @@ TP_INLINE __u32 westwood_threshold(const struct tp_westwood *s, const struct tp_
 	return tp_half(w->packets);
 }
 
-/* Once it is: the window that fits. */
+/* Once it is: the fitting window. */
 TP_INLINE void westwood_repaired(const struct tp_westwood *s, struct tp_cwnd *w)
 {
 	w->packets = w->ssthresh = westwood_fitting(s);
 }
 
-/* A time-out: slow start as far as that. */
+/* A time-out: slow start up to the fitting window. */
 TP_INLINE void westwood_timed_out(struct tp_westwood *s, struct tp_cwnd *w)
 {
 	w->ssthresh = westwood_fitting(s);

@@ -2,8 +2,8 @@
 /*
  * wvegas.bpf.c - weighted Vegas: MPTCP subflows share ten packets of queue.
  *
- * Each subflow may keep as many packets in its queue as its share of the rate,
- * so that traffic leaves a path when its queue grows, before packets are lost.
+ * Each subflow may keep as many packets in its queue as its share of the rate:
+ * traffic leaves a path when its queue grows, before packets are lost.
  *
  * Source     Cao, Xu, Fu, "Delay-based Congestion Control for Multipath TCP",
  *            ICNP 2012, section IV; draft-xu-mptcp-congestion-control-05.

@@ -12,8 +12,8 @@
  *            PFLDnet 2007: section 2.
  * Constants  the paper's: Qmax 80, phi 8, Scalable TCP's hundredth.  A
  *            loss takes the queue, but an eighth of the window at least and a half at
- *            most, as the manual of ns-3 has it from the paper.  Those that it leaves
- *            open as its authors deployed them: the whole queue is taken out; 16 slow
+ *            most, as the manual of ns-3 has it from the paper.  Those left open
+ *            there as its authors deployed them: the whole queue is taken out; 16 slow
  *            rounds mean a rival, 50 fast ones none.
  * Limits     a base RTT measured over a standing queue is too long.
  */

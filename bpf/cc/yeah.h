@@ -18,7 +18,7 @@
 struct tp_yeah {
 	struct tp_rtt rtt;
 	__u32 queued;	   /* Q of the last round */
-	__u32 reno;	   /* the window that Reno would have */
+	__u32 reno;	   /* the window Reno would have */
 	__u32 slow_rounds; /* in a row */
 	__u32 fast_rounds; /* since the last loss */
 	__u8 off;	   /* loss is being repaired: RTTs mean little */

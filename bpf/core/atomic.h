@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * atomic.h - words that several CPUs use at once.
+ * atomic.h - words shared by several CPUs.
  */
 #ifndef TCPILOT_CORE_ATOMIC_H
 #define TCPILOT_CORE_ATOMIC_H

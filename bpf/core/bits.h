@@ -11,17 +11,17 @@
 #include "../abi/base.h"
 #include "num.h"
 
-/* An index within bounds.  The asm hides the index from the compiler, which would drop the mask
- * otherwise: the verifier sees the bounds by the mask. */
+/* An index within bounds.  The asm hides the index from the compiler.  It would drop the mask
+ * otherwise, and the verifier sees the bounds by the mask. */
 TP_INLINE __u32 tp_within(__u32 index, __u32 power_of_two)
 {
 	asm("" : "+r"(index));
 	return index & (power_of_two - 1);
 }
 
-/* 1 if x is 0, else 0.  The asm hides from the compiler that this is a comparison: it would
- * branch for that.  Here and below it is volatile, so that compilers work on one arm after the
- * other, and do not keep those of all arms on the stack. */
+/* 1 if x is 0, else 0.  The asm hides the comparison from the compiler: it would branch for
+ * one.  Here and below it is volatile: compilers then work on one arm after the other, and do
+ * not keep those of all arms on the stack. */
 TP_INLINE __u32 tp_is_zero(__u64 x)
 {
 	__u64 negative = -x;

@@ -29,7 +29,7 @@ TP_INLINE __u32 tp_log2(__u32 x)
 	return tp_log2_of[(x * 0x07c4acdd) >> 27];
 }
 
-#define TP_RTT_OCTAVE_LEAST 9 /* that of 512 us */
+#define TP_RTT_OCTAVE_LEAST 9 /* the octave of 512 us */
 
 /* The octave of an RTT: floor(log2) of microseconds; 0 for an unknown one.  All below 1024 us share
  * an octave: on a LAN the time to wake a process differs from one handshake to the next by more
@@ -40,7 +40,7 @@ TP_INLINE __u32 tp_rtt_octave(__u32 rtt_us)
 	return tp_log2(rtt_us | (rtt_us | -rtt_us) >> 31 << TP_RTT_OCTAVE_LEAST);
 }
 
-/* The properties that make a class. */
+/* The properties of a class. */
 struct tp_traits {
 	__u32 rtt_us;	   /* 0: unknown */
 	__u8 small_window; /* the peer can offer 64 KiB at most: RFC 7323 without its scale */

@@ -3,8 +3,8 @@
  * draw.h - a draw from a choice distribution.
  *
  * A distribution has four arms in each of two words.  Four comparisons are done at once, as in
- * "SIMD within a register" (Fisher and Dietz, LCPC 1998).  That needs no branches, which the
- * verifier would follow, and some twenty instructions for eight arms.
+ * "SIMD within a register" (Fisher and Dietz, LCPC 1998).  This needs no branches, which
+ * the verifier would follow, and some twenty instructions for eight arms.
  */
 #ifndef TCPILOT_CORE_DRAW_H
 #define TCPILOT_CORE_DRAW_H
@@ -23,7 +23,7 @@ TP_INLINE __u32 tp_draw_of(__u32 random)
 	return ((__u64)random * 0xffff) >> 32;
 }
 
-/* 32 bits that nobody can predict without the secret: the finaliser of SplitMix64 (Steele, Lea
+/* 32 bits, unpredictable without the secret: the finaliser of SplitMix64 (Steele, Lea
  * and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014). seed: different
  * for each draw. */
 TP_INLINE __u32 tp_random(__u64 secret, __u64 seed)
@@ -46,8 +46,7 @@ TP_INLINE __u64 tp_at_most(__u64 four, __u64 r_lanes)
 	return ((r_lanes - even) & bit) + ((r_lanes - odd) & bit);
 }
 
-/* The number of entries of a choice distribution that are at most r: the arm of this draw, 0 to
- * 7. */
+/* The number of a choice distribution's entries of at most r: the arm of this draw, 0 to 7. */
 TP_INLINE __u32 tp_arm_at(const __u64 upto[2], __u32 r)
 {
 	__u64 lanes = (r | 0x10000) * TP_LANES;

@@ -3,7 +3,7 @@
  * eligible.h - which arms may be chosen for a connection.
  *
  * dctcp and prague give up only a fraction of their window for a mark.  At a
- * bottleneck that marks instead of dropping they take more than their share, so
+ * bottleneck with marks instead of drops they take more than their share, so
  * DCTCP "must not be deployed over the public Internet without additional
  * measures" (RFC 8257, abstract and section 5).  Negotiated ECN does not show
  * which kind of bottleneck it is: the path must be a data center's, or a policy
@@ -16,7 +16,7 @@
 #include "../abi/path.h"
 #include "tune/tune.h" /* tp_infer_net */
 
-/* The use of ECN for a connection that negotiated it.  A public path never
+/* The use of ECN for a connection with negotiated ECN.  A public path never
  * counts as a data center's: a near server of somebody else answers just as fast. */
 TP_INLINE __u32 tp_ecn_use_of(const struct tp_policy_config *policy, int is_private,
 			      const struct tp_net_measures *m)
@@ -30,8 +30,8 @@ TP_INLINE __u32 tp_ecn_use_of(const struct tp_policy_config *policy, int is_priv
 	return net == TP_NET_DATA_CENTER ? TP_ECN_DATA_CENTER : TP_ECN_OTHER_NET;
 }
 
-/* The arms of a policy that may be chosen.  ecn_arms: those that need ECN; use:
- * enum tp_ecn_use. */
+/* The eligible arms of a policy.  ecn_arms: those in need of ECN; use: enum
+ * tp_ecn_use. */
 TP_INLINE __u32 tp_eligible(const struct tp_policy_config *policy, __u32 ecn_arms, __u32 use)
 {
 	if (use == TP_ECN_DATA_CENTER)

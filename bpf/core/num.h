@@ -12,7 +12,7 @@
 
 #define TP_INLINE static inline __attribute__((always_inline))
 
-/* A function that the verifier checks by itself, once, however many ways lead to it.  For the
+/* A function checked by itself, once, however many ways lead the verifier to it.  For the
  * verifier its result could then be anything, and a pointer argument is valid or 0. */
 #ifdef __bpf__
 #define TP_APART __attribute__((noinline))

@@ -73,7 +73,7 @@ TP_INLINE __u32 tp_mask_word(__u32 bits, __u32 word)
 	return TP_BE32(~0U << (32 * (word + 1) - bits));
 }
 
-/* The prefix that separates paths under this policy: its words, and its length
+/* The prefix separating paths under this policy: its words, and its length
  * in bits of the 128. */
 TP_INLINE void tp_path_prefix(const struct tp_policy_config *policy, const __u32 addr[4],
 			      struct tp_path_key *key)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * sample.h - the measures of one connection: how they are read, and how they enter those
- * of its path in the table that tunings use.
+ * of its path in the table for tunings.
  *
  * Called at a connection's end with the path's busy flag held.  Integers only, no
  * helper calls: the BPF program and crates/core compile the same text.
@@ -116,8 +116,8 @@ TP_INLINE void tp_keep_rate(const struct tp_config *cfg, struct tp_path *path, _
 	path->max_delivery_rate.current = tp_max64(path->max_delivery_rate.current, rate);
 }
 
-/* Whether this is one connection in 2^shift, by its ports: of connections that open or
- * close together, some are and some are not. */
+/* Whether this is one connection in 2^shift, by its ports: of connections opened or
+ * closed together, some are and some are not. */
 TP_INLINE int tp_is_one_of(__u32 shift, __u32 local_port, __u32 remote_port)
 {
 	return (local_port ^ remote_port) * 0x9e3779b1 >> (32 - shift) ==

@@ -7,10 +7,10 @@
  * the state of the queue, which a filter of an HTB does not see.  So the queue is reckoned: what
  * the flow sent, less what half its share has carried since.
  *
- * A packet that goes first must not overtake one of its flow that waits.  So the time until the
+ * A packet going first must not overtake a waiting one of its flow.  So the time until the
  * real queue is empty is reckoned, too: after a packet finds it empty, the others have their turn,
- * and then the flow's share carries it.  How long a packet waits behind other flows' in a queue
- * that they share cannot be reckoned: after it, none of its flow goes first for a while.
+ * and then the flow's share carries it.  How long a packet waits behind other flows' in a shared
+ * queue cannot be reckoned: after it, none of its flow goes first for a while.
  */
 #ifndef TCPILOT_CORE_SPARSE_H
 #define TCPILOT_CORE_SPARSE_H
@@ -25,13 +25,13 @@
 /* A queue holds 8 turns or a tenth of a second, whichever is more (crates/watch/src/fair). */
 #define TP_SPARSE_TURNS 16
 #define TP_SPARSE_FULL_NS 250000000ULL
-/* Nothing waits longer than this in a queue that flows share. */
+/* Nothing waits longer than this in a shared queue. */
 #define TP_SPARSE_HOLD_NS 1000000000ULL
 
 /* A flow's part of the link. */
 struct tp_sparse_share {
 	__u64 rate;	  /* half of it, bytes per second; 0: nobody goes first */
-	__u32 turn_bytes; /* what a queue sends in its turn */
+	__u32 turn_bytes; /* a queue's bytes in its turn */
 	__u32 is_alone;	  /* in its queue */
 };
 

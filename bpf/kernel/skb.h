@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * skb.h - the few kernel types that a look at a packet in flight needs, found
- * by CO-RE as in kernel.h, and the headers on the wire.
+ * by CO-RE as in types.h, and the headers on the wire.
  */
 #ifndef TCPILOT_SKB_H
 #define TCPILOT_SKB_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * conn_starts.h - starts of open connections, for the parts of their records that the socket
- * cannot give at its end.  Only with the learner in the daemon (decision 18).
+ * conn_starts.h - starts of open connections, for the parts of their records unknown to the
+ * socket at its end.  Only with the learner in the daemon (decision 18).
  *
  * The key of a connection is the kernel's own hash of its addresses and ports.  The hash has
  * a secret, so that nobody can aim at a bucket.  One pair of open connections in 2^32 shares it.
@@ -80,8 +80,7 @@ static __always_inline void keep_conn_start(const struct tp_conn_start *start)
 				      TP_CONN_START_WAYS)] = *start;
 }
 
-/* The next two are functions of their own, so that the verifier follows their branches only
- * once. */
+/* The next two are functions of their own: the verifier follows their branches only once. */
 
 /* Reads a connection start; says whether it was there. */
 __noinline int find_conn_start(__u32 tag, struct tp_conn_start *to)

@@ -4,10 +4,10 @@
  * not seen.
  *
  * An acknowledgement has its sender's clock in it, and data echo the clock of the last
- * acknowledgement that their sender got (RFC 7323, section 3).  So the first data that echo a later
- * clock than that of an acknowledgement which passed here show how long it took from here to the
- * sender and back.  A clock has ticks of a millisecond and more, and other acknowledgements pass
- * within one: hence a later clock, and the least of several times.
+ * acknowledgement their sender got (RFC 7323, section 3).  So the first data that echo a later
+ * clock than a passing acknowledgement's show how long it took from here to the sender and
+ * back.  A clock has ticks of a millisecond and more, and other acknowledgements pass within
+ * one: hence a later clock, and the least of several times.
  *
  * A round ends with an acknowledgement, and its mark waits for the echo as it would for the share.
  * So only the packets in between are read, and no other packet costs more.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * quic.h - what is measured of a flow of QUIC.
+ * quic.h - the measures of a flow of QUIC.
  *
  * Its acknowledgements are encrypted.  So a round does not end with the acknowledgement of a
  * packet, but when as much time has passed as a round trip takes:

@@ -6,11 +6,11 @@
  * its struct sk_buff.  When it comes out it is found there, and no header has to be read.
  *
  * Some queues cut a super-packet into new packets, with addresses of their own.  So the time of a
- * super-packet is also kept at a place by its flow and sequence number, which the first of the
- * new packets has.  Packets that leave are looked up so only while super-packets go in.
+ * super-packet is also kept at a place by its flow and sequence number: the first of the new
+ * packets has both.  Leaving packets are looked up so only while super-packets go in.
  *
- * An address is used again when its packet is gone.  So each packet that goes in clears what an
- * earlier one left there: one that was seen going in, but not coming out.
+ * An address is used again when its packet is gone.  So each packet going in clears the stamp of
+ * an earlier one at its place: one seen going in, but not coming out.
  */
 #ifndef TCPILOT_WATCH_STAMP_H
 #define TCPILOT_WATCH_STAMP_H

@@ -263,7 +263,7 @@ int BPF_PROG(watch_out, struct sk_buff *skb, struct net_device *dev)
 	return 0;
 }
 
-/* What the kernel calls with packets that it has taken out of a queue, several at once as a list.
+/* The kernel calls sch_direct_xmit with packets taken out of a queue, several at once as a list.
  * Devices without a queue have no such call.  is_new: 0 if the driver was full, and takes them now;
  * they were counted before. */
 SEC("fentry/sch_direct_xmit")

@@ -14,7 +14,7 @@ use tcpilot_tests::{
 
 use crate::{ALWAYS_BBR, saving::stored_path};
 
-/// A group that nothing else on this host has.
+/// A group unused on this host.
 const GROUP: u32 = 54_321;
 const USER: u32 = 60_001;
 
@@ -52,7 +52,7 @@ fn become_user(user: User) -> std::io::Result<()> {
     }
 }
 
-/// A copy of the program that other users can reach: they may not be able to reach the build's folder.
+/// A copy of the program for other users: they may have no access to the build's folder.
 struct Asking<'a> {
     pilot: &'a Daemon,
     program: PathBuf,

@@ -1,5 +1,4 @@
-//! Connections that are left alone. Every test also shows that the same connection is steered
-//! without the reason.
+//! Connections left alone. Every test also steers the same connection without the reason.
 
 use tcpilot_tests::{Actor, Cgroup, Daemon, FAR, Lab, Pair, Place, Sink};
 
@@ -7,7 +6,7 @@ use crate::ALWAYS_BBR;
 
 const SINK: u16 = 5300;
 
-/// Connects, and returns the congestion control that the connection has then.
+/// Connects, and returns the new connection's congestion control.
 fn cc_towards(application: &mut Actor, to: &str) -> String {
     application.tell(&format!("connect {to}"));
     application.tell("cc")
@@ -134,7 +133,7 @@ fn connections_outside_the_cgroup_are_left_alone() {
     assert_eq!(cc_towards(&mut inside, &far(SINK)), "bbr");
 }
 
-/// All connections get bbr except those that this list names.
+/// All connections get bbr except those on this list.
 fn excluding(lab: &Lab, list: &str) -> Daemon {
     lab.pilot(&format!("{ALWAYS_BBR}\n[leave_alone]\n{list}"))
 }

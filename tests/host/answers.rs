@@ -1,4 +1,4 @@
-//! The daemon's answers, and the users that get them.
+//! The daemon's answers, and the users allowed to get them.
 
 use std::{
     collections::BTreeSet,
@@ -17,7 +17,7 @@ fn set(words: &'static str) -> BTreeSet<&'static str> {
     words.split_whitespace().collect()
 }
 
-/// The fields that the manual lists for an object of a command's JSON.
+/// The manual's fields for an object of a command's JSON.
 fn documented(command: &str, place: &str) -> BTreeSet<&'static str> {
     let manual = include_str!("../../docs/use/commands.md");
     let heading = format!("### {command}\n");
@@ -71,7 +71,7 @@ fn json_has_the_documented_fields() {
         documented("explain", "paths[].decisions[].")
     );
     let mut fields = whole(documented("status", ""));
-    fields.extend(["rows_valid", "rows_voided"]); // former names, which the manual leaves out
+    fields.extend(["rows_valid", "rows_voided"]); // former names, left out of the manual
     assert_eq!(keys(&pilot.command("status")), fields);
 }
 

@@ -6,7 +6,7 @@ use tcpilot_tests::{Bpffs, Lab, Place, Tap, serve_with};
 
 use crate::rescue::{OTHER, way};
 
-/// What is longer is a burst, which the sender's device leaves in one piece.
+/// A longer packet is a burst, left in one piece by the sender's device.
 const ONE_PACKET: usize = 1514;
 /// 10 Mbit/s.
 const FIVE_PACKETS_IN_6_MS: &str = "1\n2\n3\n4\n6\n";
@@ -14,7 +14,7 @@ const ACKNOWLEDGEMENT: usize = 200;
 const FRAMES: usize = 400;
 const AT: u16 = 5301;
 
-/// Of the frames with data that leave long after slow start, those with more than one packet.
+/// The number of frames with more than one packet, among those with data that leave long after slow start.
 fn bursts(cc: &str) -> usize {
     let lab = Lab::new();
     // The limit is behind the sender: one before its own device would hold its bursts back.

@@ -309,7 +309,7 @@ fn index_of(netns: &Netns, interface: &CStr) -> u16 {
     index.try_into().unwrap()
 }
 
-/// A second way from near to far, which leads to far's other address.
+/// A second way from near to far, to far's other address.
 fn second_way(lab: &Lab) {
     let (near, far) = (&lab.net.near, &lab.net.far);
     sh(&format!(

@@ -1,4 +1,4 @@
-//! The command line's messages: refusals with the remedy, and answers to the words that people type.
+//! The command line's messages: refusals with the remedy, and answers to common input.
 
 use std::{
     fs,

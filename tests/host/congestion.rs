@@ -188,8 +188,8 @@ fn loading_ecn_algorithm_hints_at_reno_fallback() {
     }
 }
 
-/// RFC 3168, section 6.1.1: only packets of a connection that negotiated ECN may be capable of it. Otherwise a queue
-/// marks them, and nobody reports it. Codepoint 2 is ECT(0).
+/// RFC 3168, section 6.1.1: only packets of a connection with negotiated ECN may be capable of it. Otherwise
+/// a queue marks them, and nobody reports it. Codepoint 2 is ECT(0).
 #[test]
 fn ecn_algorithm_falls_back_to_reno_without_ecn() {
     let pins = Pins::new();
@@ -215,7 +215,7 @@ fn ecn_algorithm_falls_back_to_reno_without_ecn() {
             assert!(is_used, "{name} to {theirs}");
             assert_eq!(application.tell("ecn"), codepoint, "{name} to {theirs}");
         }
-        // A connection that has none may be given it later.
+        // A connection without it may get it later.
         application.tell(&format!("cc {name}"));
         assert_eq!(application.tell("cc"), "reno");
         assert_eq!(application.tell("ecn"), "0");
@@ -224,7 +224,7 @@ fn ecn_algorithm_falls_back_to_reno_without_ecn() {
     }
 }
 
-/// The last of the figures that `info` answers.
+/// The last figure in the answer to `info`.
 fn pacing_mbit(application: &mut Actor) -> f64 {
     let info = application.tell("info");
     let bytes_per_s: u64 = info.split(' ').next_back().unwrap().parse().unwrap();
@@ -252,8 +252,8 @@ fn list_shows_ecn_form_this_kernel_negotiates() {
     }
 }
 
-/// Section 5.5.6 of draft-ietf-ccwg-bbr-06: a sample that the application limited does not lower the bandwidth. In
-/// 20 s there are several PROBE_RTTs. A gain of 0.9 of DOWN and a margin of 1 % are the least that it paces at.
+/// Section 5.5.6 of draft-ietf-ccwg-bbr-06: an application-limited sample does not lower the bandwidth. In
+/// 20 s there are several PROBE_RTTs. Its lowest pacing is DOWN's gain of 0.9 with a margin of 1 %.
 #[test]
 fn bbr3_keeps_pacing_rate_through_application_limited_phase() {
     let pins = Pins::new();
@@ -397,7 +397,7 @@ fn unload_by_path_removes_nothing_and_suggests_name() {
     pins.cc(&format!("load {}", object.display()));
     let said = refused(&pins, &format!("unload {} --force", object.display()));
     assert!(said.contains("tcpilot cc unload tp_mine"), "{said}");
-    // Relative to the folder of the pins, as a path that leads out of it.
+    // Relative to the folder of the pins, as a path out of it.
     let outside = format!("../..{}", text.display());
     for path in [
         text.to_str().unwrap(),
@@ -472,7 +472,7 @@ fn daemon_registers_and_removes_its_own_algorithms() {
     });
 }
 
-/// Connects, sends and closes, over and over, with algorithms that may be registered at the moment.
+/// Connects, sends and closes, over and over, with algorithms whose registration may come and go.
 fn churn(lab: &Lab, to_do: &AtomicU32, wanted: &[&str], trouble: &Mutex<Vec<String>>) {
     let mut application = Actor::new(lab.near());
     while let Ok(left) =

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tcpilot_tests::{Daemon, FAR, Lab, Registrations, arm};
 
-/// A public address that the far end answers for.
+/// A public address of the far end.
 const PUBLIC: &str = "8.8.8.8";
 
 /// If all may have dctcp, by chance none of 24 connections gets it once in 100 000 runs.
@@ -26,7 +26,7 @@ fn lab() -> (Registrations, Lab) {
     (registrations, lab)
 }
 
-/// The number of connections on a path that got dctcp.
+/// The number of connections with dctcp on a path.
 fn chosen(pilot: &Daemon, path: &str) -> u64 {
     arm(&pilot.path(path), "tp_dctcp")["chosen"]
         .as_u64()
@@ -48,7 +48,7 @@ fn chosen_in_public(policy: &str) -> (u64, Value) {
 fn global_arm_list_does_not_vouch_for_dctcp() {
     let (chosen, why) = chosen_in_public("");
     assert_eq!(chosen, 0);
-    // This also shows that ECN was negotiated: otherwise that would be the reason.
+    // This also shows that ECN was negotiated: otherwise its absence would be the reason.
     assert!(why.as_str().unwrap().contains("public Internet"), "{why}");
 }
 

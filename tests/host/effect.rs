@@ -1,5 +1,5 @@
-//! Whether steering helps, as the daemon shows it: with blocks of two seconds, on links on which one algorithm
-//! is much better.
+//! Whether steering helps, as the daemon shows it: with blocks of two seconds, on links clearly better for
+//! one algorithm.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use tcpilot_tests::{Actor, Child, Daemon, FAR, Lab, PORT, Place, Sink, until};
 
 use crate::rescue::way;
 
-/// Longer than sixty pairs take on a machine that is busy with other tests.
+/// Longer than sixty pairs take on a machine busy with other tests.
 const LONG: Duration = Duration::from_secs(150);
 /// Groups of addresses behind the lossy link.
 const GROUPS: u8 = 6;
@@ -69,7 +69,7 @@ fn upload(lab: &Lab, to: &str, bytes: u32) -> Child {
     ))
 }
 
-/// A link that loses one packet in fifty, with some groups of addresses behind it, all of them busy.
+/// A link with a loss of one packet in fifty, and some groups of addresses behind it, all of them busy.
 struct Busy {
     _uploads: Vec<Child>,
     _relay: Child,
@@ -219,7 +219,7 @@ fn held_out_connections_are_not_tuned() {
     "#;
     let pilot = lab.pilot(&(config("bbr", "reno", "host") + tuned));
     trial(&pilot);
-    // On accept nothing has to be set at the SYN. Downloads that end slow start leave a window to save.
+    // On accept nothing has to be set at the SYN. Downloads past slow start leave a window to save.
     let _server = lab.serve_in_cgroup(5400);
     let download = format!("bulk --to {FAR}:5400 --bytes 2000000 --count 5 --reverse");
     let outside = || Place::outside(&lab.net.near);

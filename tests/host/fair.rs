@@ -28,7 +28,7 @@ fn fair(lab: &Lab, more: &[&str]) -> Watching {
     Watching::start(near(lab), "eth0", &words)
 }
 
-/// A watch with few queues, of a link that even an emulated machine fills.
+/// A watch with few queues, of a link slow enough for an emulated machine to fill.
 fn fair_and_crowded(lab: &Lab, more: &[&str]) -> Watching {
     let words = [&["--fair", "--rate", "8", "--queues", "2"], more].concat();
     Watching::start(near(lab), "eth0", &words)
@@ -40,7 +40,7 @@ fn try_watch(lab: &Lab, words: &str) -> Output {
     command.arg("watch").args(arguments).output().unwrap()
 }
 
-/// The device's qdiscs, without counts, which packets under way change.
+/// The device's qdiscs, without counts: packets under way change those.
 fn qdiscs(lab: &Lab) -> String {
     let text = sh(&format!("tc -n {} qdisc show", lab.net.near.name()));
     let mut words = text.split(' ');
@@ -237,8 +237,8 @@ fn a_second_fair_on_a_device_is_refused() {
     assert!(is_fair(&lab));
 }
 
-/// A process of another user that takes the abstract name that was once the lock, and the lock of every file
-/// that it can open.
+/// Another user's process. It takes the abstract name, formerly the lock, and the lock of every file within
+/// its reach.
 fn squatter(lab: &Lab) -> Actor {
     let mut squatter = Actor::new(near(lab));
     squatter.tell("become 65534");
@@ -329,7 +329,7 @@ fn without_actions_none_is_taken() {
     );
 }
 
-/// The number of segments that TCP refused for their checksum.
+/// The number of segments refused by TCP for their checksum.
 fn bad_checksums(lab: &Lab) -> u64 {
     let text = in_netns(&lab.net.near, || {
         fs::read_to_string("/proc/thread-self/net/snmp").unwrap()
@@ -345,7 +345,7 @@ fn bad_checksums(lab: &Lab) -> u64 {
         .unwrap()
 }
 
-/// Makes the far end compute checksums itself, so that the near end has something to verify.
+/// Makes the far end compute checksums itself, for the near end to verify.
 fn sum_in_software(lab: &Lab) {
     lab.net.far.set_checksum_offload("eth0", false);
 }

@@ -1,12 +1,11 @@
 //! `tcpilot watch --fair --qdisc`: the BPF qdisc if the kernel has BPF qdiscs, and one line of error if not.
-//! The tests of `fair` take the qdisc that the kernel has, and show that it shares, acts and goes away as the
-//! HTB does.
+//! The tests of `fair` take the kernel's qdisc, and show that it shares, acts and goes away as the HTB does.
 
 use std::{fs, process::Output};
 
 use tcpilot_tests::{FAR, Lab, PORT, Place, Watching, sh, until};
 
-/// Recognised by a function that only those kernels have: tcpilot itself looks at something else.
+/// Recognised by a function only in those kernels: tcpilot itself looks at something else.
 fn kernel_has_bpf_qdiscs() -> bool {
     let symbols = fs::read_to_string("/proc/kallsyms").unwrap();
     symbols.contains(" bpf_qdisc_init_prologue")
@@ -111,7 +110,7 @@ fn it_refuses_another_device_and_serves_its_own() {
     assert_eq!(root(&lab, "eth0"), kind);
 }
 
-/// Packets that wait when it is removed are dropped, and later packets get through.
+/// Its removal drops waiting packets, and later packets get through.
 #[test]
 fn it_goes_while_its_queues_are_full() {
     let lab = Lab::new();

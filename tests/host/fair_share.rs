@@ -17,7 +17,7 @@ fn near(lab: &Lab) -> Place<'_> {
     Place::outside(&lab.net.near)
 }
 
-/// The part of the link's rate that flows to this host have.
+/// The part of the link's rate taken by flows to this host.
 fn part_of(look: &Look, host: &str) -> f64 {
     let rate = |f: &serde_json::Value| f["rate"].as_f64().unwrap_or(0.0);
     let all: f64 = look.flows.iter().map(rate).sum();
@@ -30,8 +30,8 @@ fn part_of(look: &Look, host: &str) -> f64 {
     own / all.max(1.0)
 }
 
-/// Waits until the link is full, all flows are seen, and the single flow to the other host has a part of the link that
-/// is wanted, in `looks` looks in a row.
+/// Waits until the link is full, all flows are seen, and the single flow to the other host has the wanted
+/// part of the link, in `looks` looks in a row.
 fn until_part(
     watching: &Watching,
     looks: u32,
@@ -81,7 +81,7 @@ fn a_host_can_have_one_share() {
 }
 
 /// Max-min fairness: a flow with less than an equal share does not want more, and so has almost no queue. A BBR
-/// flow may want no more because it keeps to the rate that it once measured. In one queue for all, each flow
+/// flow may want no more because it keeps to the rate it once measured. In one queue for all, each flow
 /// waits equally long.
 fn is_max_min_fair(look: &Look) -> bool {
     let number = |flow: &serde_json::Value, key: &str| flow[key].as_f64().unwrap_or(0.0);
@@ -153,7 +153,7 @@ fn flows_below_half_their_share_go_first() {
     });
 }
 
-/// UDP sends three times the link's rate, whatever is lost, together with three flows that give way.
+/// UDP sends three times the link's rate, whatever is lost, together with three yielding flows.
 #[test]
 fn unresponsive_udp_leaves_others_their_share() {
     let lab = Lab::new();

@@ -1,5 +1,5 @@
-//! Held-out connections: no choice, no rescue, no tuning, and a record that says so. There is no daemon here:
-//! the test decides which assignment buckets are held out.
+//! Held-out connections: no choice, no rescue, no tuning, and a record marked as held out. There is no daemon
+//! here: the test decides which assignment buckets are held out.
 
 use tcpilot_abi::{
     TP_CONN_HELD_OUT, TP_LEVEL_GLOBAL, TP_TRIAL_COUNTS, TP_TRIAL_HELD_OUT, TP_WHY_DRAWN,
@@ -39,7 +39,7 @@ fn bucket_of(address: &str) -> usize {
     choice_dist::assignment_bucket(&SECRETS, &prefix.words()) as usize
 }
 
-/// Assignment buckets that are all 0 except that of this address.
+/// Assignment buckets: all 0 except the address's own.
 fn says(address: &str, trial: u32) -> Box<[u8; ASSIGNMENT_BUCKETS]> {
     let mut buckets = Box::new([0; ASSIGNMENT_BUCKETS]);
     buckets[bucket_of(address)] = trial as u8;

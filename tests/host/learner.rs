@@ -16,12 +16,12 @@ pub const BBR: u8 = 1;
 /// The probability of a certain choice.
 pub const CERTAIN: u16 = 0xffff;
 
-/// A choice distribution that gives reno to everybody.
+/// A choice distribution with reno for everybody.
 pub const ALL_RENO: Entries = [0xffff; 8];
-/// A choice distribution that gives bbr to everybody.
+/// A choice distribution with bbr for everybody.
 pub const ALL_BBR: Entries = bbr(0xffff);
 
-/// A choice distribution that gives bbr with this probability, in parts of 0xffff, and reno otherwise.
+/// A choice distribution of bbr with this probability, in parts of 0xffff, and reno otherwise.
 pub const fn bbr(share: u16) -> Entries {
     let mut entries = [0xffff; 8];
     entries[0] = 0xffff - share;
@@ -103,8 +103,8 @@ impl Learner {
         })
     }
 
-    /// Writes choice distributions for a place for every RTT of a handshake: that differs from one connection to the
-    /// next.
+    /// Writes choice distributions for a place for every RTT of a handshake: the RTT differs from one
+    /// connection to the next.
     pub fn put(&mut self, level: u32, place: &DistPlace, entries: Entries, generation: u32) {
         assert!(self.rewrite(level, place, entries, generation), "{level}");
     }

@@ -25,7 +25,7 @@ fn a_slow_link_has_a_rate() {
 fn an_application_limited_flow_sets_no_rate() {
     let lab = Lab::new();
     let pilot = lab.pilot(&format!("{ALWAYS_RENO}\n[learner]\nbytes_min = 1"));
-    // A packet takes 12 ms, so that the kernel's ticks show the time under way.
+    // A packet takes 12 ms: long enough for the kernel's ticks to show the time under way.
     lab.net
         .shape(Shape::Of("tbf rate 1mbit burst 2kb limit 60000"));
     lab.run(&format!(
@@ -49,7 +49,7 @@ fn a_late_close_keeps_the_rate_of_data() {
         .shape(Shape::Of("tbf rate 20mbit burst 5kb latency 50ms"));
     let sink = Sink::new(&lab.net.far, 5300);
     let pilot = lab.pilot(ALWAYS_RENO);
-    // The acknowledgement of a late FIN is a rate sample of one packet, which no application limits:
+    // The acknowledgement of a late FIN is a rate sample of one packet, not application-limited:
     // here it would mostly show many times the link's rate.
     for count in 1..=5 {
         let mut application = lab.actor();
@@ -195,7 +195,7 @@ fn a_reconnecting_socket_is_steered_again() {
 }
 
 /// By default the kernel remembers a host's RTT, reordering and more (net.ipv4.tcp_no_metrics_save = 0); the other
-/// tests switch that off. One algorithm's loss must not become another's threshold.
+/// tests switch this memory off. One algorithm's loss must not become another's threshold.
 #[test]
 fn the_kernels_own_memory_does_not_affect_starts() {
     let lab = Lab::new();

@@ -17,7 +17,7 @@ fn suite(only: &str) -> Command {
     command
 }
 
-/// The number of namespaces that a process made, by their names.
+/// The number of namespaces made by a process, by their names.
 fn namespaces_of(pid: u32) -> usize {
     let names = fs::read_dir("/run/netns").into_iter().flatten().flatten();
     let prefix = format!("tp{pid}-");

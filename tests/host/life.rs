@@ -32,7 +32,7 @@ fn it_loads_attaches_chooses_learns_and_detaches() {
         "{bbr}"
     );
     let mut degraded = pilot.status()["degraded"].as_array().unwrap().clone();
-    // This is about the test's own namespace, which is not steered.
+    // This is about the test's own namespace, not a steered one.
     degraded.retain(|d| !d.as_str().unwrap().starts_with("this host's default"));
     assert!(degraded.is_empty(), "{degraded:?}");
     let socket = pilot.socket();
@@ -189,7 +189,7 @@ fn second_daemon_on_overlapping_cgroup_is_refused() {
     assert_eq!(attached(lab.cgroup.path()), [""; 0]);
 }
 
-/// The file that a daemon on this cgroup locks.
+/// The lock file of a daemon on this cgroup.
 fn claim_of(cgroup: &Cgroup) -> PathBuf {
     let id = fs::metadata(cgroup.path()).unwrap().ino();
     Path::new("/run/tcpilot").join(format!("cgroup-{id}.lock"))
@@ -341,7 +341,7 @@ fn connection_of_removed_cgroup_is_tracked_until_close() {
     assert_eq!(pilot.path(FAR_PATH)["live_flows"], 0);
 }
 
-/// A service restarts, so the cgroup of a rule is made anew, while a connection is handed on.
+/// A service restarts, so the cgroup of a rule is removed and made again, while a connection is handed on.
 #[test]
 fn policy_cgroup_recreation_keeps_path_of_open_connection() {
     let lab = Lab::new();
@@ -386,7 +386,7 @@ fn policy_cgroup_recreation_keeps_path_of_open_connection() {
     });
 }
 
-/// The number of a former daemon's 100 connections that count as open, if they end while the next one starts.
+/// How many of a former daemon's 100 connections count as open, if they end while the next daemon starts.
 fn left_over_by_a_start() -> u64 {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
@@ -414,7 +414,7 @@ fn left_over_by_a_start() -> u64 {
 }
 
 /// A starting daemon counts them, and sees their ends once it is attached. No wait may lie in between, such
-/// as that for the kernel's tick. On a busy machine the ends may still fall there, but not again and again.
+/// as a wait for the kernel's tick. On a busy machine the ends may still fall there, but not again and again.
 #[test]
 fn connections_ending_during_start_are_not_left_open() {
     let few = |left: &Vec<u64>| left.last().is_some_and(|open| *open <= 5);
@@ -425,7 +425,7 @@ fn connections_ending_during_start_are_not_left_open() {
     assert!(few(&left), "{left:?}");
 }
 
-/// The most rules that are allowed, each with a cgroup: the kernel must still take the program.
+/// The most allowed rules, each with a cgroup: the kernel must still take the program.
 #[test]
 fn the_most_rules_that_are_possible_load() {
     let lab = Lab::new();

@@ -1,4 +1,4 @@
-//! `paths`, `flows` and `top`: which rows and columns they show, and the owners of connections.
+//! `paths`, `flows` and `top`: their rows and columns, and the owners of connections.
 
 use std::{
     fs::File,

@@ -1,4 +1,4 @@
-//! Behaviour that every kernel from 6.1 on must show, with only reno, cubic, bbr and tbf.
+//! Behaviour required on every kernel from 6.1 on, with only reno, cubic, bbr and tbf.
 //!
 //! Needs root. Run by `make host-test` natively, and by `tests/run.sh` in machines.
 #![allow(
@@ -69,7 +69,7 @@ pub const ALWAYS_BBR: &str = r#"
     hold_out_percent = 0
 "#;
 
-/// Added to one of the configurations here: the other learner, which tries nothing, and chooses from the first
+/// Added to one of the configurations here: the other learner. It tries nothing, and chooses from the first
 /// connection on.
 pub const GREEDY: &str = r#"
     [learner]

@@ -26,7 +26,7 @@ impl Manager {
         Some(String::from_utf8(bytes[..length].to_vec()).unwrap())
     }
 
-    /// Waits for the next message that does more than renew the watchdog.
+    /// Waits for the next message other than a renewal of the watchdog.
     fn next(&self) -> String {
         until("the manager is told something", || {
             self.heard()
@@ -35,7 +35,7 @@ impl Manager {
     }
 }
 
-/// A lab, a manager, and a place for a daemon that reports to it.
+/// A lab, a manager, and a place for a daemon reporting to it.
 macro_rules! managed {
     ($lab:ident, $manager:ident, $place:ident) => {
         let $lab = Lab::new();

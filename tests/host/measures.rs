@@ -16,11 +16,11 @@ const FIGURES: [&str; 5] = [
     "connections",
 ];
 
-/// The default keys, but no group is held out by chance: it would keep this laboratory's default, reno, which is no
-/// algorithm to choose from, so that nothing is learned of it.
+/// The default keys, but no group is held out by chance: it would keep this laboratory's default, reno. Since
+/// reno is no algorithm to choose from, nothing would be learned of it.
 const KEYS: &str = "[effect]\nhold_out_percent = 0";
 
-/// A laboratory with a way of 20 ms, on which nothing is lost.
+/// A laboratory with a way of 20 ms and without loss.
 fn clean() -> (Lab, Child) {
     let lab = Lab::new();
     let way = way(&lab, "", "tbf rate 40mbit burst 15kb latency 200ms");
@@ -48,7 +48,7 @@ fn paths(pilot: &Daemon, ended: u32) -> Vec<Value> {
     until(&format!("{ended} connections have ended"), || {
         let paths = pilot.paths().into_iter();
         let paths: Vec<Value> = paths.filter(|path| path["prefix"] == OTHER).collect();
-        // A path counts from the first connection on that updated the learner.
+        // A path counts from its first update of the learner.
         let closed = pilot.status()["closed"].as_f64()?;
         (closed >= f64::from(ended) && !paths.is_empty()).then_some(paths)
     })
@@ -158,7 +158,7 @@ fn open_connections_of_two_namespaces_are_counted() {
         application.tell(&format!("connect {OTHER}:{PORT}"));
     }
     assert_eq!(pilot.status()["live_flows"], 3);
-    // On a busy machine a handshake takes longer, and its connection may be of a class that is not known yet.
+    // On a busy machine a handshake takes longer, and its connection may be of a class yet unknown.
     let mut more = Vec::new();
     let live = || sum(&paths(&pilot, 1), "live_flows");
     until("a path counts its open connections", || {
@@ -179,7 +179,7 @@ fn the_last_decisions_have_reason_and_result() {
     let (lab, _way) = lossy();
     let pilot = lab.pilot(KEYS);
     lab.upload(OTHER, 14, 200_000);
-    // A path counts from the first connection on that updated the learner.
+    // A path counts from its first update of the learner.
     let arms = arms(&paths(&pilot, 10));
     let by_path = decisions(&pilot);
     for of_path in &by_path {
@@ -237,7 +237,7 @@ fn text(pilot: &Daemon, words: &[String]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The commands of the manual that show lists, without their comments.
+/// The manual's commands for lists, without their comments.
 fn examples() -> Vec<Vec<String>> {
     let manual = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/use/commands.md");
     let manual = fs::read_to_string(manual).unwrap();

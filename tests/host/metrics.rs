@@ -1,4 +1,4 @@
-//! `run --listen` and `tcpilot metrics`, with a daemon that steers.
+//! `run --listen` and `tcpilot metrics`, with a steering daemon.
 
 use std::{
     fs,
@@ -116,7 +116,7 @@ fn textfile_is_replaced_and_used_address_refused() {
     });
 }
 
-/// Bytes that the devices of a daemon's namespace carried, and those that it steers.
+/// Bytes carried by the devices of a daemon's namespace, and by steered connections.
 fn traffic(pilot: &Daemon) -> Option<[u64; 3]> {
     let traffic = &pilot.status()["traffic"];
     let count = |field: &str| traffic[field].as_u64();
@@ -127,7 +127,7 @@ fn traffic(pilot: &Daemon) -> Option<[u64; 3]> {
     ])
 }
 
-/// Sends 3 MB that are acknowledged, half of them by a connection that stays open, and receives 2 MB.
+/// Sends 3 MB until acknowledged, half of them by a connection left open, and receives 2 MB.
 #[test]
 fn the_status_says_how_much_is_steered() {
     const MB: u64 = 1_000_000;
@@ -171,7 +171,7 @@ fn thread_of(pid: u32, name: &str) -> i32 {
     ids.into_iter().find(is_it).unwrap().parse().unwrap()
 }
 
-/// Stops one thread of a process as long as this lives. Only ptrace(2) can do that.
+/// Stops one thread of a process as long as this lives. Only ptrace(2) can stop a single thread.
 struct Stopped(i32);
 
 impl Stopped {

@@ -1,5 +1,5 @@
-//! With the learner in the daemon: long connections that send records while they live, and those that get
-//! another algorithm.
+//! With the learner in the daemon: long connections. They send records while they live, and some get another
+//! algorithm.
 
 use serde_json::Value;
 use tcpilot_abi::{
@@ -15,7 +15,7 @@ use crate::{
     rescue::{OTHER, lossy_way, rescuing, send_until, way},
 };
 
-/// Bytes that make a connection a long one here.
+/// The least bytes of a long connection here.
 const LONG: u32 = 500_000;
 
 fn sampling(config: tp_config) -> tp_config {
@@ -155,7 +155,7 @@ fn a_held_out_connection_is_not_moved() {
     let all = |trial: u32| Box::new([trial as u8; ASSIGNMENT_BUCKETS]);
     learner.ends.assignment_buckets.set(&all(TP_TRIAL_HELD_OUT));
     let mut application = open_long(&lab, FAR);
-    // Connections that open now are steered.
+    // New connections are steered from now on.
     learner.ends.assignment_buckets.set(&all(0));
     let first = sample(&mut learner, &[]);
     assert_eq!(emitted(&first), (TP_RECORD_SAMPLE, RENO, Why::HeldOut));
@@ -242,7 +242,7 @@ fn a_long_connection_is_learned_in_segments() {
         if is_taken_over {
             pilot.take_over();
         }
-        // With the take-over it begins anew.
+        // With the take-over it starts again.
         let updates = learning(&pilot, "updates");
         let closed = pilot.status()["closed"].as_u64().unwrap();
         application.tell("close");
@@ -281,7 +281,7 @@ fn path_to(pilot: &Daemon, address: &str) -> Value {
 fn a_daemon_moves_a_connection_once_sure() {
     let lab = Lab::new();
     let _way = lossy_way(&lab);
-    // Otherwise hardly any connection would get reno, once it is known to be worse.
+    // Otherwise almost no connection would get reno, once it is known to be worse.
     let pilot = lab.pilot(&CONFIG.replace("sample_s", "default_floor_permille = 400\nsample_s"));
     lab.upload(OTHER, 40, 500_000);
     let _sink = Sink::new(&lab.net.far, 5300);

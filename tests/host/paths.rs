@@ -1,4 +1,4 @@
-//! Which connections share a path, and which do not.
+//! Connections with a shared path, and connections with separate paths.
 
 use std::collections::BTreeSet;
 

@@ -32,7 +32,7 @@ fn start_with(options: &str, further: &[&str]) -> Relayed {
     let mut relay = Child(command.spawn().unwrap());
     let mut line = String::new();
     let stdout = relay.0.stdout.as_mut().unwrap();
-    // A byte at a time, so that the rest stays to be read.
+    // A byte at a time: the rest stays to be read.
     BufReader::with_capacity(1, stdout)
         .read_line(&mut line)
         .unwrap();
@@ -93,7 +93,7 @@ fn configured_loss_applies_only_to_forward_direction() {
     assert_eq!(done["back"]["lost"], 0);
 }
 
-/// Processors that each thread of a process may run on, as the kernel lists them.
+/// The allowed processors of each thread of a process, as the kernel lists them.
 fn processors(process: u32) -> Vec<String> {
     let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let mut found: Vec<String> = threads

@@ -1,4 +1,4 @@
-//! A running daemon reads its configuration anew.
+//! A running daemon reads its configuration again.
 
 use serde_json::json;
 use tcpilot_tests::{FAR, Lab, Sink, arm, attached, binary};
@@ -47,7 +47,7 @@ fn a_signal_has_the_configuration_read_anew() {
     assert_eq!(pilot.status()["algorithms"], json!(["bbr", "cubic"]));
     lab.upload(FAR, 1, 1_000_000);
     pilot.wait_closed(2);
-    // Other algorithms are compared now, so what was learned about this policy begins anew.
+    // Other algorithms are compared now, so the knowledge about this policy starts from nothing.
     let log = pilot.log();
     assert!(log.contains("compares bbr, and now"), "{log}");
     let default = pilot

@@ -1,5 +1,5 @@
-//! With the learner in the daemon: which connections heavy loss moves to another algorithm, and which of
-//! them come back.
+//! With the learner in the daemon: heavy loss moves some connections to another algorithm, and some of them
+//! come back.
 
 use std::{
     fs,
@@ -17,10 +17,10 @@ use tcpilot_tests::{Actor, Child, Lab, Place, Sink, folder, sh, until};
 
 use crate::learner::{ALL_RENO, BBR, CERTAIN, Learner, RENO, config, name, place_of};
 
-/// The far end of another way, with a public address, so that it has neighbours.
+/// The far end of another way, with a public address: only those have neighbours.
 pub const OTHER: &str = "198.51.100.2";
 
-/// Another way to the far end, of 20 ms: to public addresses, so that they have neighbours. `luck`: further
+/// Another way to the far end, of 20 ms: to public addresses, because those have neighbours. `luck`: further
 /// options of the relay's link; `queue`: the queue before it. The way ends when the returned relay is
 /// dropped.
 pub fn way(lab: &Lab, luck: &str, queue: &str) -> Child {
@@ -118,7 +118,7 @@ fn send(learner: &Learner, application: &mut Actor, megabytes: u32) {
 fn connections_sharing_a_shallow_queue_are_not_rescued() {
     let lab = Lab::new();
     // A packet per millisecond, and a queue of a quarter of the BDP. The queue is at the relay: a sender
-    // learns at once of drops in its own queue, which then are no retransmissions.
+    // learns at once of drops in its own queue, and those then are no retransmissions.
     let folder = folder();
     let trace = folder.path().join("trace");
     let times: Vec<String> = (1..=1000).map(|ms| ms.to_string()).collect();

@@ -77,7 +77,7 @@ fn a_client_that_reads_slowly_holds_nobody_up() {
         })
         .collect();
     answers_soon(&pilot);
-    // A client that reads in time gets the whole answer.
+    // A client reading in time gets the whole answer.
     let mut answer = String::new();
     slow[0].read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("{\"ok\":[") && answer.ends_with("]}\n"));
@@ -147,7 +147,7 @@ fn daemon_waits_for_free_descriptor_and_warns_once() {
     answers_soon(&pilot);
 }
 
-/// The two ends of a terminal: its master, which only the test has, and the end that programs see.
+/// The two ends of a terminal: the test's master, and the end for programs.
 fn terminal() -> (OwnedFd, i32) {
     let (mut master, mut slave) = (0, 0);
     let (name, settings, size) = (std::ptr::null_mut(), std::ptr::null(), std::ptr::null());
@@ -158,7 +158,7 @@ fn terminal() -> (OwnedFd, i32) {
     (unsafe { OwnedFd::from_raw_fd(master) }, slave)
 }
 
-/// `tcpilot run` with the files of `lab`, and its log beside them.
+/// `tcpilot run` with the files of `lab`, and its log in the same folder.
 fn command_in_terminal(lab: &Lab) -> Command {
     let mut command = Place::here().command("tcpilot");
     command.arg("run").arg("--cgroup").arg(lab.cgroup.path());

@@ -1,4 +1,4 @@
-//! The state file: a full disk, a file that vanished, imports, and content that does not fit.
+//! The state file: a full disk, a vanished file, imports, and content that does not fit.
 
 use std::{
     fs,
@@ -12,7 +12,8 @@ use tcpilot_tests::{FAR, Lab, Place, until};
 
 use crate::{ALWAYS_BBR, tuning::tuned};
 
-/// Runs `f` on a thread with a small file system of its own at `dir`; a daemon that it starts has that, too.
+/// Runs `f` on a thread with a small file system of its own at `dir`; a daemon started by it sees this one,
+/// too.
 fn with_small_disk(dir: &Path, f: impl FnOnce() + Send) {
     let target = std::ffi::CString::new(dir.to_str().unwrap()).unwrap();
     let enter = move || {
@@ -91,7 +92,7 @@ fn vanished_state_is_recreated_and_failed_save_reported() {
     );
 }
 
-/// Runs `tcpilot state …` on the files of a daemon, whether that runs or not; returns the output.
+/// Runs `tcpilot state …` on the files of a daemon, running or not; returns the output.
 pub fn state(lab: &Lab, arguments: &str) -> String {
     try_state(lab, arguments).unwrap_or_else(|message| panic!("{arguments}: {message}"))
 }
@@ -135,7 +136,7 @@ pub fn now_unix_s() -> u64 {
         .as_secs()
 }
 
-/// Only tunings have a table of paths, which a running daemon adds to.
+/// Only tunings have a table of paths, extended by a running daemon.
 #[test]
 fn an_import_changes_no_other_path() {
     let lab = Lab::new();
@@ -161,7 +162,7 @@ fn an_import_changes_no_other_path() {
 #[test]
 fn unused_path_keeps_its_last_use_time() {
     let lab = Lab::new();
-    // Before this host was booted, on most hosts that run tests.
+    // Before this host was booted, on most hosts.
     let then = now_unix_s() - 6 * 86400;
     import(&lab, &[stored_path("192.0.2.0/24", then)]);
     let pilot = lab.pilot(&tuned("\"initial-window\""));

@@ -72,7 +72,8 @@ fn open_connections_are_still_rescued() {
         capabilities: Capabilities::Only(&[CAP_NET_ADMIN, CAP_PERFMON, CAP_BPF]),
         ..Place::outside(&lab.net.near)
     };
-    // Until the rescue nobody samples it: a daemon does not learn from samples that a former one may have seen.
+    // Until the rescue nobody samples it: a former daemon may have seen the samples, so this one does not
+    // learn from them.
     let config = RARELY_BBR.replace("[learner]", "[learner]\nsample_bytes = 1000000000");
     let pilot = lab.spawn_pilot(place, &config, &[]).ready();
     let mut application = lab.actor();
@@ -134,7 +135,7 @@ fn failed_upgrade_leaves_daemon_unchanged() {
     assert_eq!(pilot.take_overs(), (1, programs.len() as u64));
 }
 
-/// A copy of tcpilot that claims another layout.
+/// A copy of tcpilot with another layout's hash.
 fn of_another_layout(lab: &Lab) -> PathBuf {
     let mut bytes = fs::read(binary("tcpilot")).unwrap();
     let name = b"tcpilot-layout-";

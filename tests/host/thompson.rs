@@ -46,15 +46,15 @@ fn learning(pilot: &Daemon) -> Value {
     pilot.status()["learning"].take()
 }
 
-/// The number of connections that had an algorithm at their end.
+/// The number of connections with an algorithm at their end.
 fn given(pilot: &Daemon, name: &str) -> u64 {
     arm(&learning(pilot)["policies"][0], name)["connections"]
         .as_u64()
         .unwrap()
 }
 
-/// The knowledge about an address: its path, or the node of an unknown path there. A handshake that a starved
-/// host delays is a path of its own, so the one with most connections is meant.
+/// The knowledge about an address: its path, or the node of an unknown path there. A handshake delayed by
+/// a starved host is a path of its own, so this takes the one with most connections.
 fn known(pilot: &Daemon, address: &str) -> Value {
     let mut known = pilot.ask(&format!("explain {address}"));
     let mut paths = known["paths"].take();
@@ -244,7 +244,7 @@ fn state_survives_a_restart_and_a_learner_switch() {
     wait_updates(&pilot, 2);
     pilot.end(libc::SIGTERM);
 
-    // The estimates are the same ones, so that they went on meanwhile.
+    // The estimates are the same ones: they went on meanwhile.
     let pilot = lab.pilot(RENO_OR_BBR);
     assert!(experience(&pilot) > before + 0.3, "{before}");
 }
@@ -312,7 +312,7 @@ fn a_take_over_keeps_the_learned_state() {
     lab.upload(FAR, 3, 300_000);
     wait_updates(&pilot, 6);
     assert!(experience(&pilot, FAR) > before);
-    // The daemon reads the configuration anew.
+    // The daemon reads the configuration again.
     pilot.configure(&format!(
         "{ONLY_BBR}\n[[policy]]\nname = \"one\"\nremote_ports = [5201]"
     ));
@@ -455,7 +455,7 @@ fn state_is_exchanged_only_while_no_daemon_runs() {
         "0 paths imported, and what thompson has learned for 1 policy\n"
     );
     let there = other.pilot(RENO_OR_BBR);
-    // A private address belongs to its namespace, and the cookie of that differs there.
+    // A private address belongs to its namespace, and the namespace's cookie differs there.
     let known = there.status()["learning"]["paths"].as_u64().unwrap();
     assert_eq!(known, pilot.status()["learning"]["paths"].as_u64().unwrap());
     drop(pilot);

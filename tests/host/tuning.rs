@@ -29,7 +29,7 @@ pub fn tuned(features: &str) -> String {
 /// A queue of four packets: the rest of a burst is lost.
 const SHORT_QUEUE: Shape = Shape::Of("tbf rate 10mbit burst 2kb limit 6000");
 
-/// Uploads that end slow start, so that there is a window to save.
+/// Uploads past the end of slow start, with a window to save.
 fn teach(lab: &Lab, pilot: &Daemon) {
     lab.upload(FAR, 4, 1_000_000);
     pilot.wait_closed(4);
@@ -44,7 +44,7 @@ fn tuning(pilot: &Daemon, name: &str) -> Value {
         .clone()
 }
 
-/// The share of segments that were lost, as the tunings see it.
+/// The share of lost segments, as the tunings see it.
 fn lost(pilot: &Daemon) -> Option<f64> {
     let known = pilot.ask(&format!("explain {FAR}"));
     let mut paths = known["paths"].as_array().unwrap().iter();
@@ -300,7 +300,7 @@ fn algorithm_is_not_charged_for_tuned_window_rate() {
     assert_eq!(pilot.status()["charged"], charged + 1);
 }
 
-/// The window that was set last, in packets.
+/// The last window set, in packets.
 fn explained_window(pilot: &Daemon) -> u64 {
     let last = tuning(pilot, "initial-window")["last"].to_string();
     let digits = last.trim_start_matches('"').split(' ').next();

@@ -35,7 +35,7 @@ fn longest_gap(seen: &[(Instant, bool)]) -> Duration {
     gaps.max().unwrap_or(Duration::MAX)
 }
 
-/// Takes over so many times; returns the time that each took.
+/// Takes over so many times; returns the time of each.
 fn take_over_often(pilot: &Daemon, count: u64) -> Vec<Duration> {
     let one = |nth| {
         let begun = Instant::now();
@@ -59,7 +59,7 @@ fn report_of(mut hold: Child) -> Value {
     serde_json::from_str(&report).unwrap()
 }
 
-/// Many connections that send and receive all the time.
+/// Many connections, sending and receiving all the time.
 fn hold(lab: &Lab, connections: u64, seconds: u64) -> Child {
     let mut command = lab.near().command("flowgen");
     command.args([

@@ -98,7 +98,7 @@ fn flows_are_measured_over_both_families_with_offloads() {
         watching.until(&to, |look| assert_measured(look, &to));
     }
     let look = watching.look();
-    // Super-packets count as the packets that they become: no more than 1500 bytes each on average.
+    // Super-packets count as the packets on the wire: no more than 1500 bytes each on average.
     let netns = lab.net.near.name();
     let path = "/sys/class/net/eth0/statistics";
     let sent = sh(&format!(
@@ -229,7 +229,7 @@ fn reports_have_mean_rates_of_ended_flows() {
     );
 }
 
-/// A TCP segment of a conversation that no host has: sequence and acknowledgement number, flags, bytes.
+/// A TCP segment of a made-up conversation: sequence and acknowledgement number, flags, bytes.
 fn segment(
     from: (u32, u16),
     to: (u32, u16),
@@ -250,7 +250,7 @@ fn segment(
 const SYN: u8 = 2;
 const ACK: u8 = 16;
 
-/// SYNs from addresses and ports that nobody has.
+/// SYNs from made-up addresses and ports.
 fn flood(lab: &Lab, count: u32) {
     let far = u32::from(Ipv4Addr::new(10, 77, 0, 2));
     let packet = |n: u32| {
@@ -317,7 +317,7 @@ fn map_bytes(pid: u32) -> u64 {
 }
 
 const MANY: u32 = 100_000;
-/// docs/use/watch.md: bytes for each flow that there is room for, and for everything else.
+/// docs/use/watch.md: bytes for each possible flow, and for everything else.
 const FLOW_BYTES: u64 = 1230;
 const OTHER_BYTES: u64 = 17_000_000;
 
@@ -342,7 +342,7 @@ fn hundred_thousand_flows_fit_the_stated_memory() {
         let flows: u64 = groups.iter().filter_map(|g| g["flows"].as_u64()).sum();
         let all = flows > u64::from(MANY) * 9 / 10;
         // On a loaded host the kernel skips programs at some events (docs/understand/decisions/12-watch.md), and a
-        // flow that has sent nothing for a minute is forgotten.
+        // flow is forgotten after a minute without a packet.
         if !all {
             send();
         }

@@ -7,7 +7,7 @@ use tcpilot_tests::{
     Child, FAR, Lab, Netns, PORT, Place, Running, Shape, Watching, one_leaf_model, sender_behind,
 };
 
-/// A model that is sure of every flow on any path.
+/// A model sure of every flow on any path.
 fn sure_model(lab: &Lab) -> String {
     one_leaf_model(&lab.dir.path().join("model.json"), &["loss"], &[255], &[])
 }
@@ -43,7 +43,7 @@ fn until_light(watching: &Watching, to: &str, is_light: bool) -> Value {
 fn light_tracking_keeps_counts_and_ends() {
     let lab = Lab::new();
     let sender = sender_behind(&lab);
-    // An eighth of a second of queue: rounds are so long that several looks fall into light tracking.
+    // An eighth of a second of queue: rounds are long enough for several looks in light tracking.
     lab.net
         .shape(Shape::Of("tbf rate 5mbit burst 3kb limit 80000"));
     let watching = watch(&lab, &[]);

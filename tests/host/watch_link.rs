@@ -22,7 +22,7 @@ fn a_link_shows_capacity_and_use() {
         (look.totals["link_capacity"].is_null() && look.totals["link_used"].is_null()).then_some(())
     });
     let client = send(&sender, "--cc reno");
-    // The rate of tbf, which counts a packet with its Ethernet header, as the watch does.
+    // The rate of tbf: it counts a packet with its Ethernet header, as the watch does.
     watching.until("full, at its rate", |look| {
         let off = (number(look, "link_capacity") / CAPACITY - 1.0).abs();
         (off < 0.05 && number(look, "link_used") > 0.9).then_some(())
@@ -38,7 +38,7 @@ fn a_link_shows_capacity_and_use() {
     drop(client);
 }
 
-/// Packets that leave are seen as they are taken out of the queue, or at a tracepoint if there is none.
+/// Leaving packets are seen as they are taken out of the queue, or at a tracepoint if there is none.
 #[test]
 fn packets_leave_with_a_queue_and_without() {
     let lab = Lab::new();

@@ -1,4 +1,4 @@
-//! `tcpilot watch`: a loss is a drop that the kernel reports, or a packet that is sent again. There is a router
+//! `tcpilot watch`: a loss is a drop reported by the kernel, or a packet sent again. There is a router
 //! between the two ends, and its device towards the far end is watched, because a host feels its own queue.
 
 use std::{fs, process::Command};
@@ -19,7 +19,7 @@ fn send(lab: &Lab, sender: &Netns, cc: &str, seconds: u32) {
 }
 
 /// The outcome of a flow: the last look, the queue's own count of drops, the rounds, and the sender's count of
-/// segments that it sent again.
+/// retransmitted segments.
 struct Outcome {
     look: Look,
     dropped: u64,
@@ -27,10 +27,10 @@ struct Outcome {
     again: u64,
 }
 
-/// Keeps this thread and all that it starts from now on on one processor. On several a packet may overtake another
-/// between two devices, and the watch takes the one that was overtaken for one that was sent again.
+/// Keeps this thread and all its later children on one processor. On several a packet may overtake another
+/// between two devices, and the watch takes the overtaken one for a retransmission.
 fn keep_on_one_processor() {
-    // SAFETY: a set of plain bits, which the kernel reads.
+    // SAFETY: a set of plain bits, read by the kernel.
     let status = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(0, &mut set);
@@ -69,7 +69,7 @@ fn sum(rounds: &[tp_round], of: fn(&tp_round) -> u32) -> u64 {
     rounds.iter().map(|r| u64::from(of(r))).sum()
 }
 
-/// A sender that talks AccECN to the far end; `None` if this kernel has none.
+/// A sender with AccECN to the far end; `None` if this kernel has none.
 fn sender_with_accecn(lab: &Lab) -> Option<Netns> {
     let sender = sender_behind(lab);
     let asked = |netns| in_netns(netns, || fs::write("/proc/sys/net/ipv4/tcp_ecn", "3")).is_ok();

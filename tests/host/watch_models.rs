@@ -7,7 +7,7 @@ use tcpilot_tests::{FAR, Lab, PORT, Place, Shape, Watching, one_leaf_model, send
 
 use crate::watch_light_tracking::send;
 
-/// A model that is sure of one group, whose recorded paths have round trips of one to two seconds.
+/// A model sure of one group, whose recorded paths have round trips of one to two seconds.
 fn sure(folder: &Path, group: &str, others: &str) -> String {
     let path = folder.join(format!("{group}.json"));
     let mut groups = [group, others];

@@ -31,7 +31,7 @@ fn bulk(lab: &Lab, to: &str) -> Running {
     lab.start(&format!("bulk --to {to} --seconds 600"))
 }
 
-/// A second link between the two ends, with a rate that an emulated machine can fill.
+/// A second link between the two ends, slow enough for an emulated machine to fill.
 fn add_second_link(lab: &Lab) {
     let (near, far) = (&lab.net.near, &lab.net.far);
     sh(&format!(
@@ -120,7 +120,7 @@ fn rows_are_filtered_and_conflicting_options_refused() {
     }
 }
 
-/// A live list in a terminal of its own, which script(1) makes.
+/// A live list in a terminal of its own, made by script(1).
 struct Live {
     child: Running,
     seen: Arc<Mutex<String>>,
@@ -279,7 +279,7 @@ fn each_line_fulfils_the_schema() {
         let mut value: Value = serde_json::from_str(line).unwrap();
         schema::check(&described, &value).unwrap_or_else(|why| panic!("{why}\n{line}"));
         types.push(value["type"].as_str().unwrap().to_owned());
-        // The check can fail: a field of another type, and a field that is missing.
+        // The check can fail: a field of another type, and a missing field.
         value["schema"] = "one".into();
         assert!(schema::check(&described, &value).is_err());
         value.as_object_mut().unwrap().remove("schema");

@@ -1,5 +1,5 @@
-//! `tcpilot watch` and QUIC: packets with QUIC's headers, made by the tests, so that any kernel sees them. Those of a
-//! real implementation are in `tests/mpquic/watch.rs`.
+//! `tcpilot watch` and QUIC: packets with QUIC's headers, made by the tests for any kernel.
+//! `tests/mpquic/watch.rs` has those of a real implementation.
 
 use std::{
     net::{SocketAddr, UdpSocket},
@@ -170,7 +170,7 @@ fn other_udp_takes_no_table_entry() {
 #[test]
 fn initial_packet_floods_evict_no_flow_or_handshake() {
     let lab = Lab::new();
-    // The flood takes a second: a handshake that is not answered for three has no place for itself.
+    // The flood takes a second: a handshake without an answer for three has no place for itself.
     lab.net
         .shape(Shape::Of("tbf rate 200mbit burst 64kb latency 50ms"));
     let watching = watch(&lab, &["--flows", "64"]);

@@ -1,4 +1,4 @@
-//! `tcpilot watch --read`: a capture shows the flow that a live watch has seen.
+//! `tcpilot watch --read`: a capture shows the flow of a live watch.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _},
@@ -11,7 +11,7 @@ use tcpilot_tests::{Capabilities, Child, FAR, Lab, PORT, Place};
 
 use crate::watch::until_attached;
 
-/// The lines of a report that ends by itself.
+/// The lines of a complete report.
 fn lines(output: std::process::Output) -> Vec<Value> {
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
@@ -20,7 +20,7 @@ fn lines(output: std::process::Output) -> Vec<Value> {
         .collect()
 }
 
-/// The flow that sends to the server.
+/// The flow to the server.
 fn upload(lines: &[Value]) -> &Value {
     let ending = format!("> {FAR}:{PORT}");
     let mut flows = lines.iter().filter(|line| line["type"] == "flow");

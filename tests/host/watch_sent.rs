@@ -72,7 +72,7 @@ fn marking_ends_with_the_process() {
     until("its programs are gone", || {
         (!programs.iter().any(|id| is_loaded(*id))).then_some(())
     });
-    // Packets that were marked before may still leave the queue.
+    // Packets marked before may still leave the queue.
     until("the queue has emptied", || {
         all.drain();
         (marked.drain() == 0 && all.next_within(Duration::from_secs(1)).is_some()).then_some(())
@@ -154,7 +154,7 @@ fn number(bytes: &[u8]) -> u64 {
         .fold(0, |sum, byte| sum << 8 | u64::from(*byte))
 }
 
-/// A collector as RFC 7011 describes it: it knows nothing but the templates that arrive.
+/// A collector as RFC 7011 describes it: it knows only the templates it receives.
 #[derive(Default)]
 struct Collector {
     templates: HashMap<u64, Vec<(u32, u16, u16)>>,

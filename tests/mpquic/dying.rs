@@ -1,4 +1,4 @@
-//! A link that dies in the middle of a transfer, unnoticed by both hosts.
+//! The death of a link in the middle of a transfer, unnoticed by both hosts.
 
 use std::time::{Duration, Instant};
 
@@ -74,7 +74,7 @@ fn comes_back(dead: u8) {
     assert!(report["error"].is_null(), "{report}");
     assert_eq!(report["bytes"], 2 * BYTES);
     assert!(number(&report, "standstill_seconds") < 1.5, "{report}");
-    // One path for each link, with all bytes that it carried before and after.
+    // One path for each link, with all its bytes before and after.
     let paths = report["paths"].as_array().unwrap();
     let acked: Vec<_> = paths.iter().map(|p| number(p, "acked_bytes")).collect();
     assert_eq!(acked.len(), 2, "{report}");

@@ -9,7 +9,7 @@ use crate::links::Links;
 
 const MPQUIC: &str = "--transport mpquic --bytes 1k --wait 3";
 
-/// Runs `flowgen bulk`, which fails; returns its one line.
+/// Runs `flowgen bulk` until it fails; returns its one line.
 fn said(net: &Links, arguments: &str) -> String {
     let mut command = Place::outside(&net.near).command("flowgen");
     command.args(["bulk", "--to", "10.1.1.2:5201"]);

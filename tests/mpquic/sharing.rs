@@ -1,4 +1,4 @@
-//! One bottleneck for a connection with four paths and another with one, which runs reno.
+//! One bottleneck for a connection with four paths, and another with one path and reno.
 //!
 //! Four flows against one take four fifths; RFC 6356 wants one half at most.
 

@@ -10,7 +10,7 @@ use crate::{
     process::{Child, Place},
 };
 
-/// A process with one connection, which follows the test's orders.
+/// A process with one connection, under the test's orders.
 #[derive(Debug)]
 pub struct Actor {
     child: Child,
@@ -39,7 +39,7 @@ impl Actor {
         self.child.0.id()
     }
 
-    /// Moves the process to a cgroup; its connection stays in the cgroup in which it was opened.
+    /// Moves the process to a cgroup; its connection stays in the cgroup of its opening.
     ///
     /// # Panics
     /// When the kernel refuses.
@@ -60,7 +60,7 @@ impl Actor {
         self.answer()
     }
 
-    /// As [`Actor::try_tell`], for orders that must succeed.
+    /// As [`Actor::try_tell`], but panics on an error.
     ///
     /// # Panics
     /// When the order fails.

@@ -17,7 +17,7 @@ use crate::{
     unique::folder,
 };
 
-/// A lock: only the test that holds it may register congestion controls.
+/// A lock: only its holder may register congestion controls.
 #[derive(Debug)]
 pub struct Registrations(#[allow(dead_code, reason = "unlocks when it is dropped")] File);
 
@@ -27,7 +27,7 @@ impl Registrations {
     /// # Panics
     /// When the lock's file cannot be made.
     pub fn lock() -> Self {
-        // In /run, so that all users of the host who may run these tests use the same file.
+        // In /run: the same file for all users of the host who may run these tests.
         let file = File::create("/run/tcpilot-tests.lock").unwrap();
         // SAFETY: no pointers; the descriptor outlives the call.
         let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) };

@@ -1,4 +1,4 @@
-//! A cgroup for a single test, below the cgroup v2 mount, wherever that is.
+//! A cgroup for a single test, below the cgroup v2 mount.
 
 use std::{
     fs::{self, File},
@@ -60,7 +60,7 @@ impl Cgroup {
         File::options().write(true).open(procs).unwrap()
     }
 
-    /// Removes it, and makes it anew after `gap`, as the restart of a service does.
+    /// Removes it, and makes it again after `gap`, as the restart of a service does.
     ///
     /// # Panics
     /// When it cannot be made.

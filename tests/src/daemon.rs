@@ -70,7 +70,7 @@ impl Daemon {
         }
     }
 
-    /// Waits until it answers, which means that it is attached.
+    /// Waits until it answers. By then it is attached.
     ///
     /// # Panics
     /// When it ends instead, with its log.
@@ -87,7 +87,7 @@ impl Daemon {
     /// Its standard error so far.
     ///
     /// # Panics
-    /// When that cannot be read.
+    /// When the file is not readable.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap()
     }
@@ -160,7 +160,7 @@ impl Daemon {
         Ok(serde_json::from_slice(&output.stdout).unwrap())
     }
 
-    /// As [`Daemon::try_command`], for commands that must succeed.
+    /// As [`Daemon::try_command`], but panics on an error.
     ///
     /// # Panics
     /// When it does not.
@@ -168,7 +168,7 @@ impl Daemon {
         self.try_command(question).unwrap()
     }
 
-    /// As [`Daemon::try_ask`], for questions that must succeed.
+    /// As [`Daemon::try_ask`], but panics on an error.
     ///
     /// # Panics
     /// When it does not.
@@ -181,7 +181,7 @@ impl Daemon {
         self.ask("status")
     }
 
-    /// The number of connections that were opened with this reason.
+    /// The number of connections opened with this reason.
     ///
     /// # Panics
     /// When there is no such word.
@@ -192,12 +192,12 @@ impl Daemon {
     /// `tcpilot paths`.
     ///
     /// # Panics
-    /// When that is no list.
+    /// When the answer is no list.
     pub fn paths(&self) -> Vec<Value> {
         self.ask("paths").as_array().unwrap().clone()
     }
 
-    /// The places that it knows: the paths to a prefix as one, since each class of handshakes has its own.
+    /// The known places: the paths to a prefix as one, since each class of handshakes has its own.
     ///
     /// # Panics
     /// When it does not answer.
@@ -288,14 +288,14 @@ impl Daemon {
         assert!(output.status.success(), "{message}: {}", self.log());
     }
 
-    /// The numbers of upgrades that were done and refused; an error if the question came during one.
+    /// The numbers of upgrades done and refused; an error if the question came during one.
     fn try_take_overs(&self) -> Result<(u64, u64), String> {
         let status = self.try_ask("status")?;
         let count = |word: &str| status["take_overs"][word].as_u64().unwrap_or_default();
         Ok((count("done"), count("refused")))
     }
 
-    /// The numbers of upgrades that were done and refused.
+    /// The numbers of upgrades done and refused.
     ///
     /// # Panics
     /// When it does not answer.
@@ -318,7 +318,7 @@ impl Daemon {
     /// Changes its configuration file.
     ///
     /// # Panics
-    /// When that cannot be written.
+    /// When the file is not writable.
     pub fn configure(&self, config: &str) {
         fs::write(self.dir.join("tcpilot.toml"), configured(config)).unwrap();
     }

@@ -105,13 +105,13 @@ impl Flood {
         self.dropped
     }
 
-    /// Records that were written, or for which there was no room.
+    /// Records written, or for which there was no room.
     pub fn written(&self) -> u32 {
         self.written
     }
 }
 
-/// The maps that a process holds: their numbers, and the kernel's memory for each.
+/// The maps of a process: their numbers, and the kernel's memory for each.
 ///
 /// # Panics
 /// When the process is gone.

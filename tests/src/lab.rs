@@ -20,7 +20,7 @@ pub const FAR: &str = "10.77.0.2";
 /// The traffic server's port, at the far end.
 pub const PORT: u16 = 5201;
 
-/// A traffic client that is still running, killed on drop.
+/// A running traffic client, killed on drop.
 pub type Running = Child;
 
 /// See above. Fields are dropped in their order: processes first.
@@ -90,7 +90,7 @@ impl Lab {
         Child(command.spawn().unwrap())
     }
 
-    /// Runs a flowgen client, which may fail.
+    /// Runs a flowgen client. It may fail.
     ///
     /// # Panics
     /// When it cannot be started.

@@ -1,16 +1,16 @@
-//! The learner of the daemons under test: the default one, or for the whole suite the one that
-//! `TCPILOT_LEARNER` names.
+//! The learner of the daemons under test: the default one, or for the whole suite the one in
+//! `TCPILOT_LEARNER`.
 
 use std::env;
 
-/// Keys of `[learner]` that all learners have. A configuration with any other key there is about one of them.
+/// Keys of `[learner]` common to all learners. A configuration with any other key there is about one of them.
 const COMMON: [&str; 1] = ["window_s"];
 
 /// Makes epsilon-greedy choose from the first connection on, and never try anything: as certain as the default
 /// learner is when there is one algorithm.
 const CERTAIN: &str = "kind = \"epsilon-greedy\"\nmin_instances = 0\nepsilon = 0\n";
 
-/// A daemon's configuration, with the learner that `TCPILOT_LEARNER` names if it is about no learner.
+/// A daemon's configuration, with the learner of `TCPILOT_LEARNER` if it is about no learner.
 ///
 /// # Panics
 /// When there is no such learner.
@@ -42,7 +42,7 @@ fn is_about_none(config: &str) -> bool {
     keys.all(|key| COMMON.contains(&key))
 }
 
-/// Adds keys to `[learner]` behind all that is there, so that few lines get another number.
+/// Adds keys at the end of `[learner]`, so that few lines get another number.
 fn with_keys(config: &str, keys: &str) -> String {
     let Some((_, end)) = section(config) else {
         return format!("{}\n[learner]\n{keys}", config.trim_end());

@@ -1,8 +1,8 @@
-//! The tools of the behaviour tests: namespaces joined by a link, a cgroup, the daemon, and processes that
+//! The tools of the behaviour tests: namespaces joined by a link, a cgroup, the daemon, and processes to
 //! connect and send on order.
 //!
-//! Drop removes everything that a test makes on the host, even if the test panics. The names contain the
-//! process id, so that two runs do not collide. Nothing here waits for a fixed time: [`until`] polls with a
+//! Drop removes everything a test makes on the host, even if the test panics. The names contain the
+//! process id, to keep two runs apart. Nothing here waits for a fixed time: [`until`] polls with a
 //! deadline.
 #![allow(
     clippy::unwrap_used,
@@ -52,8 +52,8 @@ pub use unique::folder;
 use unique::unique;
 pub use watch::{Look, Watching, one_leaf_model, sender_behind, sent_again};
 
-/// The longest wait for anything. Emulated machines are slow, and a socket that was locked when its peer's
-/// FIN came stays in FIN_WAIT2 for tcp_fin_timeout, 60 s, before it closes.
+/// The longest wait for anything. Emulated machines are slow, and a socket locked at the arrival of its
+/// peer's FIN stays in FIN_WAIT2 for tcp_fin_timeout, 60 s, before it closes.
 const PATIENCE: Duration = Duration::from_secs(150);
 
 /// Polls until `f` gives something.

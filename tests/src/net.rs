@@ -19,8 +19,8 @@ use crate::{
     unique, until,
 };
 
-/// A named network namespace with the default congestion control reno: the only default that every
-/// kernel allows outside of its first namespace.
+/// A named network namespace with the default congestion control reno: the only default allowed by every
+/// kernel outside of its first namespace.
 #[derive(Debug)]
 pub struct Netns {
     name: String,
@@ -157,7 +157,7 @@ impl Drop for Netns {
 /// The link's treatment of packets, in the words of tc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Fast enough for quick tests, slow enough that the link is the limit, and not the application.
+    /// Fast enough for quick tests, slow enough to be the limit instead of the application.
     Usual,
     /// Another root qdisc towards the far end.
     Of(&'static str),

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-/// Figures that are added up.
+/// Figures to add up.
 const SUMS: [&str; 9] = [
     "connections",
     "live_flows",
@@ -15,13 +15,13 @@ const SUMS: [&str; 9] = [
     "moved",
     "experience",
 ];
-/// Figures of which the least counts.
+/// Figures merged into their minimum.
 const LEAST: [&str; 1] = ["min_rtt_us"];
-/// Figures of which the greatest counts.
+/// Figures merged into their maximum.
 const GREATEST: [&str; 3] = ["max_delivery_rate", "loss_ratio", "ssthresh"];
 
-/// One entry for each namespace, prefix and policy. What can be neither added up nor compared is that of the
-/// entry's first path, which is the one used last.
+/// One entry for each namespace, prefix and policy. Other fields, neither added up nor compared, come from
+/// the entry's first path, the one used last.
 pub fn places(paths: Vec<Value>) -> Vec<Value> {
     let is_same = |a: &Value, b: &Value| {
         ["netns", "prefix", "policy"]

@@ -13,7 +13,7 @@ use std::{
 
 use crate::{Cgroup, Netns, signals, until};
 
-/// The binary of this name: named by an environment variable, or beside the test's own.
+/// The binary of this name: named by an environment variable, or in the folder of the test's own.
 ///
 /// # Panics
 /// When there is none, with a remedy.
@@ -69,7 +69,7 @@ pub struct Place<'a> {
     pub cgroup: Option<&'a Cgroup>,
     /// Its capabilities.
     pub capabilities: Capabilities,
-    /// The socket that it takes for that of a service manager, sd_notify(3).
+    /// The socket it takes for a service manager's, sd_notify(3).
     pub manager: Option<&'a Path>,
     /// Seconds by which its monotonic clock is behind the host's, by a time namespace of its own; 0: it has none.
     pub clock_behind_s: u32,
@@ -104,7 +104,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// A command that will run there, and not outlive the test.
+    /// A command to run there, and not outlive the test.
     pub fn command(&self, program: &str) -> Command {
         let netns = self.netns.map(Netns::open);
         let procs = self.cgroup.map(Cgroup::open_procs);
@@ -135,7 +135,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// For a child, between fork and exec: it will not outlive the thread that started it, and it handles
+/// For a child, between fork and exec: it will not outlive its parent thread, and it handles
 /// signals as usual, whatever its parent does.
 pub(crate) fn die_with_parent() -> io::Result<()> {
     signals::unblock();
@@ -185,7 +185,7 @@ fn drop_other_capabilities(kept: &[u32]) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs `f` on a thread of its own that has entered a namespace.
+/// Runs `f` on a thread of its own inside a namespace.
 ///
 /// # Panics
 /// When it cannot be entered, or `f` panics.

@@ -31,7 +31,7 @@ use skeleton::{NeighbourSkel, NeighbourSkelBuilder};
 /// docs/use/template.bpf.c, compiled.
 pub const TEMPLATE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/template.bpf.o"));
 
-/// Names of the sockops programs that are attached to a cgroup itself; those of both learners have one name.
+/// Names of the sockops programs attached to a cgroup itself; those of both learners have one name.
 ///
 /// # Panics
 /// When the kernel does not list them.
@@ -58,7 +58,7 @@ pub fn attached(cgroup: &Path) -> Vec<String> {
         .collect()
 }
 
-/// The programs that a process holds, by the kernel's numbers, which are never used twice.
+/// The programs that a process holds, by the kernel's numbers, never used twice.
 ///
 /// # Panics
 /// When the process is gone.
@@ -88,7 +88,7 @@ fn name_of(id: u32) -> Option<String> {
     if fd < 0 {
         return None;
     }
-    // SAFETY: fd is a descriptor that was just opened and that nobody else has.
+    // SAFETY: fd was just opened, and nobody else has it.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     let mut info = bpf_prog_info::default();
     let mut len = size_of::<bpf_prog_info>() as u32;

@@ -1,12 +1,12 @@
-//! Checks JSON against a schema, with the keywords that `tcpilot watch --schema` uses. Another keyword is a
-//! panic, so that none is left unchecked. A field that the schema does not describe is an error: all fields of
-//! this version are described.
+//! Checks JSON against a schema, with the keywords of `tcpilot watch --schema`. Another keyword is a panic,
+//! because it would stay unchecked. A field missing in the schema is an error: all fields of this version are
+//! described.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// Keywords that say nothing about a value, or that are checked together with another.
+/// Keywords that say nothing about a value, or are checked together with another.
 const REMARKS: [&str; 6] = [
     "$schema",
     "$defs",

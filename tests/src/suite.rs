@@ -1,7 +1,7 @@
 //! Runs tests as processes of their own, several at once. `src/bin/suite.rs` is its command line.
 //!
-//! A process for each test, because a test that panics, hangs or is killed then takes nothing with it, and
-//! because what it left on the host carries a process number that is gone: see [`crate::sweep`].
+//! A process for each test, because a panic, a hang or a kill then ends only this test, and because its
+//! leftovers on the host carry the number of a dead process: see [`crate::sweep`].
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -87,7 +87,7 @@ struct Outcome {
 /// Runs them all; whether all passed.
 ///
 /// # Errors
-/// When they cannot be run, or the list of exceptions names a test that is not there.
+/// When they cannot be run, or the list of exceptions names an unknown test.
 pub fn run(options: &Options) -> Result<bool, String> {
     signals::take()?;
     sweep();
@@ -150,7 +150,7 @@ fn list(options: &Options) -> Result<Vec<Test>, String> {
     Ok(all)
 }
 
-/// A name that no test has would leave out nothing, and nobody would see it.
+/// An unknown name would leave out nothing, and nobody would see it.
 fn exceptions(options: &Options, all: &[Test]) -> Result<BTreeSet<String>, String> {
     let Some(path) = &options.except else {
         return Ok(BTreeSet::new());
@@ -195,7 +195,7 @@ fn save_times(options: &Options, times: &BTreeMap<String, f64>) -> Result<(), St
     fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// The tests that no other run works on yet, each with its number in the list.
+/// The tests not yet claimed by another run, each with its number in the list.
 struct Queue<'a> {
     tests: Mutex<VecDeque<(usize, Test)>>,
     claims: Option<&'a Path>,
@@ -292,7 +292,7 @@ fn run_one(test: &Test) -> Outcome {
     }
 }
 
-/// Seconds that all processors have worked since the host started: proc_stat(5).
+/// Busy seconds of all processors since the host started: proc_stat(5).
 fn busy() -> f64 {
     const TICKS: f64 = 100.0;
     let text = fs::read_to_string("/proc/stat").unwrap_or_default();
@@ -314,7 +314,7 @@ fn wait_for(test: &Test, log: &Path) -> io::Result<ExitStatus> {
         .stdin(Stdio::null())
         .stdout(file.try_clone()?)
         .stderr(file);
-    // A group of its own: Ctrl-C reaches this process alone, which then removes what the tests made.
+    // A group of its own: Ctrl-C reaches this process alone, and it then removes the tests' leftovers.
     command.process_group(0);
     // SAFETY: between fork and exec only system calls are made.
     unsafe { command.pre_exec(die_with_parent) };

@@ -1,5 +1,5 @@
 //! Removes the leftovers of killed test processes from the host: namespaces, cgroups, BPF file systems and
-//! folders with a name made by `unique` and a process that is gone.
+//! folders with a name made by `unique` and a dead process.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
 
 use crate::{bpffs, cgroup, unique::PREFIX};
 
-/// Removes everything that a dead test process left. Things of living processes stay.
+/// Removes the leftovers of dead test processes. Things of living processes stay.
 pub fn sweep() {
     for folder in entries(&std::env::temp_dir()) {
         if is_left_over(&folder) {
@@ -52,7 +52,7 @@ fn is_left_over(path: &Path) -> bool {
         .is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists())
 }
 
-/// The process that made this name: for `tp123-4` and `tp123-4.more` it is 123.
+/// The process behind this name: for `tp123-4` and `tp123-4.more` it is 123.
 fn maker(name: &str) -> Option<u32> {
     let (pid, count) = name.strip_prefix(PREFIX)?.split_once('-')?;
     let count = count.split('.').next()?;

@@ -40,7 +40,7 @@ impl Tap {
             let fd =
                 unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
             assert!(fd >= 0, "{}", io::Error::last_os_error());
-            // SAFETY: a descriptor that was just opened and that nobody else has.
+            // SAFETY: a descriptor just opened, and nobody else has it.
             let tap = Tap(unsafe { OwnedFd::from_raw_fd(fd) });
             if let Some(mark) = mark {
                 tap.filter(mark);
@@ -128,7 +128,7 @@ impl Tap {
         Some(bytes)
     }
 
-    /// Takes the packets that are waiting; returns how many they were.
+    /// Takes the waiting packets; returns their number.
     pub fn drain(&self) -> usize {
         std::iter::from_fn(|| self.next_within(Duration::ZERO)).count()
     }

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 /// Every name begins with this; [`crate::sweep`] recognises it.
 pub const PREFIX: &str = "tp";
 
-/// A name that is unique in this run and in other runs; short enough for an interface.
+/// A name unique in this run and in other runs; short enough for an interface.
 pub fn unique() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);

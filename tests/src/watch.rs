@@ -18,7 +18,7 @@ use crate::{
     until,
 };
 
-/// Writes a model of one tree without a question, so that every flow gets the shares of its only leaf. `groups`
+/// Writes a model of one tree without a question: every flow gets the shares of its only leaf. `groups`
 /// are its classes in alphabetic order, and `range` the paths of its recordings. Returns the name of the file.
 ///
 /// # Panics
@@ -105,7 +105,7 @@ impl Watching {
             let mut look = Look::default();
             let lines = stdout.lines().map_while(Result::ok);
             for line in lines.filter(|line| line.contains(only)) {
-                // Cut off by the kill. If it were a wrong line, the test that waits for a look would fail.
+                // Cut off by the kill. If it were a wrong line, the test waiting for a look would fail.
                 let Ok(value) = serde_json::from_str::<Value>(&line) else {
                     break;
                 };
@@ -151,7 +151,7 @@ impl Drop for Watching {
     }
 }
 
-/// A sender behind the near end, which is its router, by `behind0`.
+/// A sender behind the near end, its router, by `behind0`.
 ///
 /// # Panics
 /// When it cannot be made.
@@ -172,7 +172,7 @@ pub fn sender_behind(lab: &Lab) -> Netns {
     sender
 }
 
-/// Segments that the kernel has sent again in a namespace. flowgen's report has fewer: it is made while the
+/// Segments sent again by the kernel in a namespace. flowgen's report has fewer: it is made while the
 /// last data are still queued.
 ///
 /// # Panics

@@ -1,5 +1,5 @@
-//! The cost of a connection with the learner in the daemon, in virtual time, in which a nanosecond is an
-//! instruction. Both ends are steered, as in the laboratory's `cost`.
+//! The cost of a connection with the learner in the daemon, in virtual time: a nanosecond is an instruction
+//! there. Both ends are steered, as in the laboratory's `cost`.
 //!
 //! The bounds are what Linux 6.18 needs, the dearest of the four, and a twentieth more.
 
@@ -16,9 +16,9 @@ const PAIRS: u64 = 60;
 const ROUNDS: usize = 3;
 const LOADS: usize = 3;
 
-/// Nanoseconds of the programs for each pair of ends: the least of several loads, since each draws the keys of
-/// its hashes anew and two choice distributions may fall into one bucket. For each load it is the median of its
-/// rounds, since a timer that fires while a program runs is counted with it.
+/// Nanoseconds of the programs for each pair of ends: the least of several loads, since each draws new keys
+/// for its hashes, and two choice distributions may fall into one bucket. For each load it is the median of
+/// its rounds, since a timer during a program's run is counted with it.
 fn cost(lab: &Lab, load: impl Fn() -> Pilot) -> u64 {
     let loads = [(); LOADS].map(|()| {
         let pilot = load();

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tcpilot_tests::{Lab, Place, Watching, sh, until};
 
-/// Each has parameters that differ from the defaults.
+/// Each has parameters other than the defaults.
 const QDISCS: [&str; 9] = [
     "pfifo limit 77",
     "bfifo limit 70000",

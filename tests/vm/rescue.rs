@@ -9,7 +9,7 @@ use crate::{
     learner::{ALL_BBR, ALL_RENO, BBR, Learner, RENO, config, name},
 };
 
-/// Uploads two megabytes on a connection that this choice distribution chose for.
+/// Uploads two megabytes on a connection under this choice distribution.
 fn upload(lab: &Lab, dist: Entries) -> Learner {
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut config = config();

@@ -1,4 +1,4 @@
-//! Tunings that need netem, a policer or a prio qdisc: the guard, rate limits, and ACK priority.
+//! Tunings tested with netem, a policer or a prio qdisc: the guard, rate limits, and ACK priority.
 
 use std::fs;
 
@@ -89,7 +89,7 @@ fn journals(lab: &Lab) -> usize {
         .count()
 }
 
-/// The path is slow only for those connections that have the tuning. Whatever the reason would be in
+/// The path is slow only for connections with the tuning. Whatever the reason would be in
 /// reality, with it they end late, and without it they do not.
 #[test]
 fn harmful_tuning_is_switched_off_and_reported() {

@@ -30,8 +30,8 @@ fn rounds(look: &Look, to: &str) -> Option<u64> {
     look.to(to)?["rounds"].as_u64()
 }
 
-/// Packets in a tunnel count by their outer headers: `outer` is the counter that has them. On the
-/// tunnel's own device the flow inside is a usual one.
+/// Packets in a tunnel count by their outer headers: `outer` is their counter. On the tunnel's own device the
+/// flow inside is a usual one.
 fn through_a_tunnel(kind: &str, outer: &str) {
     let lab = Lab::new();
     for (netns, host, peer) in [(&lab.net.near, 1, 2), (&lab.net.far, 2, 1)] {
@@ -149,7 +149,7 @@ fn without_timestamps_a_late_watch_abstains() {
     assert!(flow["min_rtt_us"].is_null() && flow["rtt_us"].is_null());
 }
 
-/// Packets that the watch took for sent again, and those that the sender did send again.
+/// Packets taken by the watch for retransmissions, and the sender's real retransmissions.
 fn again_of(disorder: &str) -> (u64, u64) {
     let lab = Lab::new();
     let sender = far_sender(&lab, 20);
@@ -171,8 +171,8 @@ fn late_or_duplicated_packets_are_not_losses() {
         "delay 4ms reorder 97.5% duplicate 2.5%", // the copies are late, too
     ] {
         let (seen, sent) = again_of(disorder);
-        // Nothing late may count as lost. Of those that were sent again it misses some (7 of 74 on 7.2), and nobody
-        // has looked yet why.
+        // Nothing late may count as lost. It misses some retransmissions (7 of 74 on 7.2). The reason is not
+        // known yet.
         assert!(
             seen <= sent + 4 + sent / 50 && sent <= seen + 4 + sent / 5,
             "{disorder}: {seen} seen, {sent} sent"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * bbr_conn.h - a connection as BBR, of either version, sees it, and the values that it
+ * bbr_conn.h - a connection as BBR, of either version, sees it, and the values BBR
  * sets.  bbr_shell.h fills it in from the socket.
  */
 #ifndef TCPILOT_BBR_CONN_H

@@ -32,14 +32,14 @@ struct tp_subflow {
 
 struct tp_coupled {
 	struct tp_subflow sub[TP_SUBFLOWS];
-	struct tp_subflow guest; /* of those that find no place: coupled, but not counted */
+	struct tp_subflow guest; /* of those without a place: coupled, but not counted */
 	__u64 now_us;
 };
 
 /*
- * Four retransmission time-outs without an acknowledgement: nothing is sent there, be
- * it that the path is dead or that the scheduler avoids it.  RFC 6298's time-out with
- * the kernel's least variance of 200 ms.
+ * Four retransmission time-outs without an acknowledgement: nothing is sent there, because
+ * the path is dead or the scheduler avoids it.  RFC 6298's time-out with the kernel's
+ * least variance of 200 ms.
  */
 #define TP_GONE_RTOS 4
 #define TP_RTO_LEAST_US 200000ULL

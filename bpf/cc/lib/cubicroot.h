@@ -12,7 +12,7 @@
 /*
  * The largest integer whose cube is not above `value`; a bit at a time.  In BPF
  * a global function: the verifier then knows nothing of `value`, and need not
- * follow all of the two million ways that the bits can be chosen.
+ * follow all of the two million choices of the bits.
  */
 TP_GLOBAL __u64 tp_cube_root(__u64 value)
 {

@@ -11,7 +11,7 @@
 
 #include "../../core/num.h"
 
-/* A function that the verifier looks at once, knowing nothing of its arguments. */
+/* A function checked once by the verifier, without knowledge of its arguments. */
 #ifdef __bpf__
 #define TP_GLOBAL __attribute__((noinline))
 #else
@@ -19,8 +19,8 @@
 #endif
 
 /*
- * Makes the compiler read the state again.  The verifier does not know what is
- * in a socket, so that the ways which led here become one for it.
+ * Makes the compiler read the state again.  The verifier does not know a socket's
+ * content, so the ways to this place become one for it.
  */
 #define TP_FORGET() asm volatile("" ::: "memory")
 
@@ -29,7 +29,7 @@
 #define TP_SSTHRESH_MAX 0x7fffffffU /* "no threshold yet" */
 #define TP_CWND_MIN 2U		    /* RFC 5681, equation 4: two segments at least */
 
-/* States of the kernel's machine that matter here (enum tcp_ca_state, linux/tcp.h). */
+/* The used states of the kernel's machine (enum tcp_ca_state, linux/tcp.h). */
 #define TP_STATE_OPEN 0 /* nothing is lost or out of order */
 #define TP_STATE_LOSS 4 /* the retransmission timer has expired */
 
@@ -75,8 +75,8 @@ TP_INLINE __u32 tp_slow_start(struct tp_cwnd *w, __u32 acked)
 }
 
 /*
- * A packet for each `per` packets acknowledged.  What was saved up while `per`
- * was larger is worth one packet, so that the window never jumps.
+ * A packet for each `per` packets acknowledged.  Packets saved up while `per`
+ * was larger are worth one packet: the window never jumps.
  */
 TP_INLINE void tp_increase(struct tp_cwnd *w, __u32 per, __u32 acked)
 {

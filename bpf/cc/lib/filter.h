@@ -3,8 +3,8 @@
  * filter.h - the maximum of a sliding window, without keeping the window.
  *
  * Nichols' estimator, as used by BBR's model (draft-cardwell-iccrg-bbr-
- * congestion-control-00, section 4.1.1.2): the best value, the best since that,
- * and the best since that.  When the best grows too old, the next takes its
+ * congestion-control-00, section 4.1.1.2): the best value, the best since then,
+ * and the best since the second.  When the best grows too old, the next takes its
  * place.  Time is in any unit that only grows; it may wrap.
  */
 #ifndef TCPILOT_FILTER_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * hystart.h - HyStart++, RFC 9406: leaves slow start when the RTT rises, by way
- * of conservative slow start, which finds out whether the rise was an accident.
+ * of conservative slow start, to find out whether the rise was an accident.
  *
  * Constants of section 4.3, but without L, the limit on a step.  It is 8 packets for
- * senders that burst as acknowledgements come, and none for those that pace.  Linux
+ * senders that burst as acknowledgements come, and none for paced ones.  Linux
  * bounds bursts by the size of its super-packets, and its receivers acknowledge 20 to
  * 44 packets at once: with L four fifths of slow start's growth would be lost.
  */

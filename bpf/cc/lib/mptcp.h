@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * mptcp.h - finds the MPTCP connection that a TCP socket is a subflow of.
+ * mptcp.h - finds the MPTCP connection of a subflow's TCP socket.
  *
  * Mainline MPTCP runs each subflow's congestion control by itself.  But the
  * subflow's context has the connection's token, and a map keyed by it lets the
@@ -55,7 +55,7 @@ static __always_inline struct tp_coupled *tp_connection(struct sock *sk)
 	return bpf_map_lookup_elem(&coupled, &key);
 }
 
-/* The socket's own place.  Those that find none share one that the others do not see. */
+/* The socket's own place.  Sockets without one share a place hidden from the others. */
 static __always_inline struct tp_subflow *tp_own_subflow(struct tp_coupled *c, struct sock *sk)
 {
 	__u64 id = (__u64)sk;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * needs_ecn.h - what an algorithm that cannot do without ECN does on a connection
- * that did not negotiate it.
+ * needs_ecn.h - the fallback of an algorithm in need of ECN on a connection without
+ * negotiated ECN.
  *
  * An algorithm with TCP_CONG_NEEDS_ECN has all its packets sent as capable of ECN,
  * whatever the peer agreed to.  A queue would mark them instead of dropping them,
@@ -18,7 +18,7 @@
  * To be called by init before all else.  1: the connection is reno's from here on,
  * and the private state is not ours any more.  A socket that is not connected yet
  * has not negotiated: the kernel calls init when it is.  0 also if the kernel refuses,
- * which it does if another BPF program chose the algorithm (-EBUSY).
+ * because another BPF program chose the algorithm (-EBUSY).
  */
 static __always_inline int tp_left_to_reno(struct sock *sk)
 {

@@ -25,7 +25,7 @@ TP_INLINE __u64 tp_bandwidth(__u64 packets, __u64 interval_us)
 	return interval_us ? (packets << TP_BW_SHIFT) / interval_us : 0;
 }
 
-/* Packets that a bandwidth delivers in some time. */
+/* Packets delivered by a bandwidth in some time. */
 TP_INLINE __u64 tp_delivers(__u64 bw, __u64 interval_us)
 {
 	return (bw * interval_us) >> TP_BW_SHIFT;

@@ -37,7 +37,7 @@ static __always_inline void tp_ce_event(struct sock *sk, struct tp_ce_state *r, 
 {
 	struct tcp_sock *tp = tp_tcp(sk);
 
-	/* The kernel counts marks for the sender itself then, and ECE is a bit of that counter. */
+	/* The kernel counts marks for the sender itself then, and ECE is a bit of its counter. */
 	if (tp->ecn_flags & TCP_ECN_ACCURATE)
 		return;
 	if (r->ce != ce) {

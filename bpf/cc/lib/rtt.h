@@ -3,8 +3,8 @@
  * rtt.h - RTT samples, a round at a time, for the algorithms by delay.
  *
  * base_us is the least RTT ever, an estimate of the path without a queue; the
- * rest is of the round that runs, which ends when the data is acknowledged that
- * was sent after its start.
+ * rest is of the current round.  A round ends when data sent after its start is
+ * acknowledged.
  */
 #ifndef TCPILOT_RTT_H
 #define TCPILOT_RTT_H
@@ -55,8 +55,8 @@ TP_INLINE int tp_rtt_known(const struct tp_rtt *r)
 }
 
 /*
- * The packets of a window waiting in queues: what was sent, less what the
- * empty path holds, (cwnd/base - cwnd/rtt) * base (Brakmo, Peterson 1995,
+ * The packets of a window waiting in queues: the packets sent, less the content
+ * of the empty path, (cwnd/base - cwnd/rtt) * base (Brakmo, Peterson 1995,
  * section III.B).
  */
 TP_INLINE __u32 tp_queued(__u32 packets, __u32 rtt_us, __u32 base_us)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * cost.h - the cost of a connection, which epsilon-greedy compares.
+ * cost.h - the cost of a connection, compared by epsilon-greedy.
  *
- * In come the measures of its path and of its algorithm there, which include its
+ * In come the measures of its path and of its algorithm there.  They include its
  * sample already.  Out go a cost and an outcome.
  */
 #ifndef TCPILOT_CORE_LEARNER_COST_H
@@ -46,7 +46,7 @@ struct tp_cost {
  * with, a failure costs as much as a rate of 0 on a path that has one.
  *
  * An algorithm without a known rate, on a path that has one, is not charged: the
- * application limited its connections, and that is no evidence that the algorithm is slow.
+ * application limited its connections, and this is no evidence of a slow algorithm.
  */
 TP_INLINE struct tp_cost tp_cost_of(const struct tp_costs *path, const struct tp_arm *arm,
 				    __u64 rate, __u32 min_rtt_us, int failed)

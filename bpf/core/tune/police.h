@@ -2,13 +2,13 @@
 /*
  * police.h - is there a policer on the path?  The sign is two lossy intervals at one rate.
  *
- * This follows the long-term sampling that BBR's commit message of 2016 describes.
+ * This follows the long-term sampling described in BBR's commit message of 2016.
  * An interval goes from a loss to a loss and lasts 4 to 16 round trips.  If a
  * share of its packets was lost, and its rate is within 1/8 of the one before, the
  * mean of both is a policer's rate.  Two things differ, since this has to work for
  * any congestion control.  Less loss is enough, because cubic backs off when BBR
  * does not.  And the RTT must not be raised: a policer drops and does not queue,
- * while on a link that is merely full a loss comes with a full queue.
+ * while on a merely full link a loss comes with a full queue.
  */
 #ifndef TCPILOT_POLICE_H
 #define TCPILOT_POLICE_H

@@ -1,5 +1,5 @@
-//! A process that owns one TCP connection and uses it as standard input says, a line at a time: an application
-//! with steps that the test chooses. It answers each line by `ok …` or `error …`.
+//! A process with one TCP connection, used as standard input says, a line at a time: an application whose
+//! steps the test chooses. It answers each line by `ok …` or `error …`.
 //!
 //! `connect ADDR [CC]` · `listen ADDR [CC]` · `accept` · `send BYTES` · `buffer BYTES` · `cc [NAME]` ·
 //! `reset` · `close` · `disconnect` · `reconnect ADDR` · `flock PATH`
@@ -44,7 +44,7 @@ fn check(result: i32) -> io::Result<i32> {
 }
 
 fn set<T>(fd: &OwnedFd, level: i32, name: i32, value: &T, len: usize) -> io::Result<()> {
-    // SAFETY: value is readable for len bytes, which no caller makes larger than it is.
+    // SAFETY: value is readable for len bytes: no caller makes len larger than it is.
     let result = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
@@ -138,7 +138,7 @@ fn info(fd: &OwnedFd) -> io::Result<String> {
     }
 }
 
-/// The ECN codepoint that an IPv4 connection's packets have: 0 is not capable of ECN, 2 is ECT(0).
+/// The ECN codepoint of an IPv4 connection's packets: 0 is not capable of ECN, 2 is ECT(0).
 fn get_codepoint(fd: &OwnedFd) -> io::Result<String> {
     let mut tos = 0i32;
     let mut len = size_of::<i32>() as u32;
@@ -290,9 +290,9 @@ fn send(fd: &OwnedFd, mut bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Becomes a user without privileges, which cannot be undone.
+/// Becomes a user without privileges, for good.
 fn become_user(id: u32) -> io::Result<()> {
-    // SAFETY: plain system calls about this process, which has one thread yet; an empty list has no
+    // SAFETY: plain system calls about this process, still with one thread; an empty list has no
     // address to read.
     check(unsafe { libc::setgroups(0, std::ptr::null()) })?;
     // SAFETY: as above.
@@ -301,7 +301,7 @@ fn become_user(id: u32) -> io::Result<()> {
     check(unsafe { libc::setuid(id) }).map(drop)
 }
 
-/// Names and locks that were taken, by name; each is held as long as it is in this map.
+/// Names and locks taken, by name; each is held as long as it is in this map.
 type Held = Arc<Mutex<BTreeMap<String, OwnedFd>>>;
 
 fn take_name(name: &str) -> io::Result<OwnedFd> {

@@ -3,7 +3,7 @@
 //!     flood PID RECORDS_PER_SECOND SECONDS [PATHS [ARMS]]
 //!
 //! It writes records of made-up connections into the daemon's ring, and prints the daemon's processor time, its
-//! memory and that of its maps meanwhile. The connections are to 1000 addresses, ten in each /24, and two
+//! memory and its maps' memory meanwhile. The connections are to 1000 addresses, ten in each /24, and two
 //! algorithms take turns. With 0 seconds it writes as many records as there are PATHS, and prints the daemon's time
 //! for all of them.
 #![allow(clippy::unwrap_used, reason = "a measurement that fails says so")]
@@ -18,7 +18,7 @@ use tcpilot_tests::flood::{Flood, Peers, maps_of};
 /// Less than the ring holds.
 const AT_ONCE: u32 = 40_000;
 
-/// Seconds of processor time that the threads of a process have used.
+/// Seconds of processor time used by the threads of a process.
 fn spent_s(pid: u32) -> f64 {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     let of_task = |task: fs::DirEntry| -> Option<f64> {
@@ -55,7 +55,7 @@ fn fill(pid: u32, flood: &mut Flood, paths: u32) {
     }
 }
 
-/// Waits until the daemon has hardly anything left to do.
+/// Waits until the daemon is almost idle.
 fn settle(pid: u32) {
     loop {
         let before = spent_s(pid);

@@ -4,8 +4,8 @@
 //!   --jobs N        so many tests at once (default: 1)
 //!   --repeat N      each of them so often (default: once)
 //!   --only WORD     only tests whose name contains one of these words
-//!   --except FILE   not those that the file names, one on a line, each with its reason
-//!   --claims DIR    only tests that no other run with this folder has begun; for runs side by side
+//!   --except FILE   not those in the file, one on a line, each with its reason
+//!   --claims DIR    only tests not begun by another run with this folder; for runs side by side
 //!   --times FILE    the longest of last time first; the file is then renewed
 //!
 //! BINARY is a test program of cargo's. First what killed tests of earlier runs left behind is removed.
