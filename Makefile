@@ -129,6 +129,11 @@ browser-test: setup ## the laboratory's reports in a headless Chromium
 	@scripts/setup browser
 	cd lab && $(BIN)/pytest -q -m browser
 
+HOURS ?= 1
+
+soak: setup release ## a daemon in HOURS of churn, in pieces that add up; shows any growth; needs root
+	scripts/as-root scripts/soak.py $(HOURS)
+
 SECONDS ?= 60
 
 fuzz: setup ## give every reader broken input: SECONDS for each target, one after the other
@@ -186,5 +191,5 @@ build: ## build target/release/tcpilot
 release: build
 	@$(CARGO) build --release --bins
 
-.PHONY: help setup build run demo test test-all clang-test check deny book fuzz unit-test unit-test-rust unit-test-lab host-test mpquic-test upgrade-test vm-test \
+.PHONY: help setup build run demo test test-all clang-test check deny book fuzz soak unit-test unit-test-rust unit-test-lab host-test mpquic-test upgrade-test vm-test \
 	vm-test-ends learner-test machine-test arm64-test metrics-test collector-test browser-test bench lab lab-test experiments deb dist arm64 image release

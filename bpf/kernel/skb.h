@@ -43,7 +43,7 @@ struct sk_buff {
 	char cb[48];	/* of the packet's present owner: in a qdisc qdisc_skb_cb */
 };
 
-/* Of an event of sockops: what a program gets for its context. */
+/* The context of a sockops program: one event. */
 struct bpf_sock_ops_kern {
 	struct sk_buff *skb; /* 0: the event has no packet */
 };

@@ -173,7 +173,8 @@ static void path_waited(struct tp_watch_flow *flow, __u64 now_ns)
 	stamp.drops = drops_of(flow, before, wait_us);
 	stamp.at_ns = now_ns - (__u64)wait_us * TP_NS_PER_US;
 	sojourned(&stamp, now_ns);
-	/* A capture does not show waiting bytes. The rate and a packet's waiting time stand for them. */
+	/* A capture does not show waiting bytes. The rate and a packet's waiting time stand for
+	 * them. */
 	flow->quic.backlog_samples = 0;
 	if (flow->echoes == TP_ECHOES_NONE && flow->up_us > flow->handshake_rtt_us / 2)
 		forget_share(flow);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * maps.c - the maps of bpf/bpf_helpers.h: arrays, and hashes.  As in the kernel's, the entry unused for
- * longest makes room in a full hash.
+ * maps.c - the maps of bpf/bpf_helpers.h: arrays, and hashes.  As in the kernel's, the entry unused
+ * for longest makes room in a full hash.
  */
 #include "bpf/bpf_helpers.h"
 
