@@ -55,7 +55,8 @@ fn sections_of_the_pilot() -> String {
         reasons(),
         section(
             "explain",
-            "If you ask about a name with several addresses, it prints an object for each. If you ask about a path, such\n\
+            "It also takes the remote end of a connection as `flows` shows it, such as `203.0.113.9:443` or `[fe80::1%eth0]:443`.\n\
+             If you ask about a name with several addresses, it prints an object for each. If you ask about a path, such\n\
              as `203.0.113.0/24`, `flows[]` lists the connections to all of its addresses.",
             &[
                 rows::<Explanation>(""),
