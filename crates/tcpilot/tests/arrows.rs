@@ -9,12 +9,13 @@ use std::{
 };
 
 /// A crate, and our crates that it may use.
-const ALLOWED: [(&str, &str); 13] = [
+const ALLOWED: [(&str, &str); 14] = [
     ("abi", ""),
     ("core", "abi"),
     ("netlink", ""),
     ("learner", "random"),
     ("proof", "random"),
+    ("fleet", "learner"),
     ("random", ""),
     ("kernel", "abi core netlink"),
     ("capture", "abi core"),
