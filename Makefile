@@ -139,6 +139,12 @@ SECONDS ?= 60
 fuzz: setup ## give every reader broken input: SECONDS for each target, one after the other
 	@scripts/fuzz $(SECONDS)
 
+PROOF_SECONDS ?= 600
+
+prove: ## prove that no congestion control divides by 0, overflows, or shrinks below two packets
+	@scripts/setup prove
+	@scripts/prove --seconds $(PROOF_SECONDS)
+
 bench: setup release ## what the pilot costs per connection, in virtual time
 	$(TCPLAB) run cost
 	$(TCPLAB) publish --show results/latest

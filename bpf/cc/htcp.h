@@ -126,7 +126,8 @@ TP_INLINE void htcp_grow(struct tp_htcp *h, struct tp_cwnd *w, const struct tp_a
 	if (!acked)
 		return;
 	htcp_set_alpha(h, a->now_us / TP_USEC_PER_MSEC);
-	h->rest += (__u64)acked * h->alpha;
+	/* after a time-out a larger window's rest is worth one packet: the window never jumps */
+	h->rest = tp_min64(h->rest, unit) + (__u64)acked * h->alpha;
 	w->packets = tp_min64(w->packets + h->rest / unit, w->clamp);
 	h->rest %= unit;
 }

@@ -70,7 +70,8 @@ TP_INLINE void hybla_step(struct tp_hybla *s, struct tp_cwnd *w, __u32 rho, __u3
 		s->saved = 0;
 		return;
 	}
-	s->saved += (__u64)acked * rho * rho;
+	/* after a time-out a larger window's rest is worth one packet: the window never jumps */
+	s->saved = tp_min64(s->saved, unit) + (__u64)acked * rho * rho;
 	w->packets += s->saved / unit;
 	s->saved %= unit;
 }

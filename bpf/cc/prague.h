@@ -85,7 +85,8 @@ TP_INLINE void prague_increase(struct tp_prague *p, struct tp_cwnd *w, __u32 ack
 
 	if (rtt < virt) /* below 25 ms the square fits in 30 bits */
 		step = (rtt * rtt << PRAGUE_PART_SHIFT) / (virt * virt);
-	p->rest += acked * step;
+	/* after a time-out a larger window's rest is worth one packet: the window never jumps */
+	p->rest = tp_min64(p->rest, unit) + acked * step;
 	w->packets += p->rest / unit;
 	p->rest %= unit;
 }

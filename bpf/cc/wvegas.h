@@ -46,8 +46,10 @@ TP_INLINE __u32 wvegas_alpha(const struct tp_coupled *c, const struct tp_subflow
 	TP_EACH_SUBFLOW(i)
 	if (tp_counts(c, &c->sub[i]))
 		sum += c->sub[i].extra;
-	return tp_max(sum ? own->extra * WVEGAS_TOTAL_ALPHA / sum : WVEGAS_TOTAL_ALPHA,
-		      WVEGAS_ALPHA_MIN);
+	/* one without a place is not in the sum, and could be far above it */
+	if (own->extra >= sum)
+		return WVEGAS_TOTAL_ALPHA;
+	return tp_max(own->extra * WVEGAS_TOTAL_ALPHA / sum, WVEGAS_ALPHA_MIN);
 }
 
 /*

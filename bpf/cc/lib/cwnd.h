@@ -103,7 +103,8 @@ TP_INLINE void tp_increase(struct tp_cwnd *w, __u32 per, __u32 acked)
 TP_INLINE void tp_add_parts(struct tp_cwnd *w, __u64 parts, __u64 per)
 {
 	per = tp_max64(per, 1);
-	parts += w->credit;
+	/* saved while `per` was larger, or by another algorithm in its unit: a packet at most */
+	parts += tp_min64(w->credit, per);
 	w->packets = tp_min64(w->packets + parts / per, w->clamp);
 	w->credit = tp_min64(parts % per, ~0U);
 }
