@@ -5,7 +5,7 @@
  * A circuit for a 64-bit product or quotient of two unknowns keeps a SAT solver busy for hours.
  * scripts/prove replaces each by any value within bounds from the operands' numbers of bits.
  * The bounds hold for every true result, so a proof with them holds for the real arithmetic.  The
- * reverse is not true: scripts/prove repeats a failure with the real circuits.
+ * reverse is not true: `scripts/prove --exact` repeats a failure with the real circuits.
  */
 #ifndef TCPILOT_PROOFS_ABSTRACT_H
 #define TCPILOT_PROOFS_ABSTRACT_H
