@@ -140,7 +140,6 @@ fn hearing_nothing_changes_nothing() {
 }
 
 #[test]
-#[ignore = "not yet run to its end on these seeds"]
 fn what_peers_say_is_true_and_calibrated() {
     for fleet in fleets() {
         let squares = fleet.standardised_errors();
@@ -203,7 +202,6 @@ fn one_liar_of_thirty_does_little_harm() {
 }
 
 #[test]
-#[ignore = "not yet run to its end on these seeds"]
 fn three_liars_of_thirty_do_bounded_harm() {
     let honest = honest();
     for kind in [Lie::Extreme, Lie::Moderate, Lie::Few] {
@@ -220,7 +218,6 @@ fn three_liars_of_thirty_do_bounded_harm() {
 }
 
 #[test]
-#[ignore = "not yet run to its end on these seeds"]
 fn three_liars_of_ten_leave_newcomers_whole() {
     let alone = alone();
     for kind in [Lie::Extreme, Lie::Moderate, Lie::Few] {
@@ -265,7 +262,6 @@ fn other_places_that_see_the_same_help() {
 }
 
 #[test]
-#[ignore = "not yet run to its end on these seeds"]
 fn strangers_elsewhere_do_little_harm() {
     for (k, alone) in [(10, alone()), (30, long_alone())] {
         let all = Case::new(
