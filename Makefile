@@ -35,7 +35,7 @@ test: ## before a commit, and in CI: every test, those of kernels on the oldest 
 
 test-all: ## before a release: the release build, all kernels, another clang, a browser, two campaigns
 	@PROFILE=release scripts/stages check unit-test host-test mpquic-test vm-test learner-test \
-		clang-test machine-test metrics-test collector-test browser-test lab-test fuzz deny book
+		clang-test machine-test metrics-test collector-test browser-test lab-test deny book
 	@echo "make test-all: all passed"
 
 OLD_RUST = $(filter 85 86 87,$(shell cargo --version | cut -d. -f2))

@@ -1,6 +1,6 @@
 //! `docs/use/configuration.md` agrees with the code: its reference is generated, and its examples are run.
 //!
-//! `TCPILOT_RENEW=1 cargo test -p tcpilot documentation` rewrites the reference.
+//! `TCPILOT_RENEW=1 cargo test -p tcpilot-config` rewrites the reference.
 
 use super::super::reference::{Part, parts};
 use super::super::write::wrap;

@@ -1,5 +1,5 @@
 //! Each table is compared whole with its copy in `golden/`. After a change of tables, run `TCPILOT_RENEW=1
-//! cargo test -p tcpilot table` to renew the copies, and review their diff.
+//! cargo test -p tcpilot-pilot` to renew the copies, and review their diff.
 
 use std::{fs, path::PathBuf};
 
