@@ -86,6 +86,7 @@ fn bindings(name: &str, headers: &[PathBuf], files: &str) {
         .header(all.to_string_lossy())
         .allowlist_file(files)
         .wrap_static_fns(true)
+        .wrap_static_fns_suffix(format!("__{name}")) // two sets may be linked into one program
         .wrap_static_fns_path(&wrappers)
         .default_enum_style(bindgen::EnumVariation::Consts)
         .prepend_enum_name(false)
