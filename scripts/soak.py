@@ -17,7 +17,6 @@ namespaces and cgroups, and removes them.
 import argparse
 import contextlib
 import json
-import os
 import random
 import statistics
 import subprocess
@@ -32,6 +31,9 @@ from scrape import PORT, ROOT, cgroup, empty_group, namespaces, process, until
 
 FOLDER = ROOT / "target/soak"
 PIECE_S = 50 * 60
+NAME = "tpsoak"
+# A child ends with this script, however that ends.
+BOUND = ["setpriv", "--pdeathsig", "TERM"]
 LOOK_EVERY_S = 10
 GROWTH_MAX = 1.1
 # Below this many seconds a piece is too short to tell growth from its start.
@@ -157,13 +159,20 @@ class Soak:
         """The piece: traffic all the time, a step now and then, a look every ten seconds."""
         folder = self.folder
         (folder / "tcpilot.toml").write_text(CONFIG)
-        daemon = [str(self.binaries / "tcpilot"), "run", "--cgroup", str(self.group), "--config"]
+        daemon = [
+            *BOUND,
+            str(self.binaries / "tcpilot"),
+            "run",
+            "--cgroup",
+            str(self.group),
+            "--config",
+        ]
         daemon += [f"{folder}/tcpilot.toml", "--state", f"{folder}/state.db"]
         daemon += ["--socket", f"{folder}/sock"]
         spread = f"{self.binaries}/flowgen spread --to-prefix 10.64.0.0/14 --port {PORT}"
         spread += " --distinct 300 --hot 10 --bytes 100000 --concurrency 8"
         loop = f"echo $$ >{self.group}/cgroup.procs; while {spread} >/dev/null 2>&1; do :; done"
-        traffic = ["ip", "netns", "exec", self.near, "sh", "-c", loop]
+        traffic = [*BOUND, "ip", "netns", "exec", self.near, "sh", "-c", loop]
         with process(daemon, stderr=(folder / "log").open("w")) as self.daemon:
             ended = self.daemon.poll
             until("the daemon answers or ends", lambda: (folder / "sock").exists() or ended())
@@ -193,8 +202,26 @@ def progress(now: float, whole: float, done: Counter[str]) -> None:
         print(f"\r{text}", end="", file=sys.stderr, flush=True)
 
 
+def remove_leftovers() -> None:
+    """A killed run leaves namespaces, a cgroup, and a mount, which holds a loaded algorithm."""
+    mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    for _, place, kind, *_ in mounts:
+        if kind == "bpf" and f"/{NAME}" in place:
+            subprocess.run(["umount", place], check=False)
+        if kind == "cgroup2":
+            for group in (Path(place, NAME, "child"), Path(place, NAME)):
+                if group.exists():
+                    empty_group(group)
+                    procs = group / "cgroup.procs"
+                    until("the cgroup is empty", lambda procs=procs: not procs.read_text())
+                    group.rmdir()
+    for name in (f"{NAME}n", f"{NAME}f", f"{NAME}nx"):
+        subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+
+
 def piece(seconds: float, number: int, options: argparse.Namespace) -> list[str]:
-    name = f"tp{os.getpid()}"
+    remove_leftovers()
+    name = NAME
     before = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text()
     measures: list[dict[str, float]] = []
     with (
@@ -208,7 +235,7 @@ def piece(seconds: float, number: int, options: argparse.Namespace) -> list[str]
         subprocess.run(["mount", "-t", "bpf", "bpf", bpffs], check=True)
         soak = Soak(Path(folder), near, group, options.binaries, options.seed + number)
         try:
-            with process(serve.split(), stdout=subprocess.PIPE, text=True) as server:
+            with process([*BOUND, *serve.split()], stdout=subprocess.PIPE, text=True) as server:
                 assert server.stdout
                 server.stdout.readline()  # it listens
                 with (FOLDER / "measures.jsonl").open("a") as file:

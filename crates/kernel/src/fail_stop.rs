@@ -38,9 +38,7 @@ mod tests {
             "--exact",
             "fail_stop::tests::a_panic_of_any_thread_ends_the_process",
         ]);
-        let begun = std::time::Instant::now();
         let ended = again.env(VARIABLE, "1").output().unwrap();
         assert_eq!(ended.status.signal(), Some(6), "{ended:?}");
-        assert!(begun.elapsed() < Duration::from_secs(30));
     }
 }
