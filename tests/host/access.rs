@@ -2,17 +2,20 @@
 
 use std::{
     fs,
-    os::unix::{fs::PermissionsExt, process::CommandExt},
-    path::PathBuf,
+    io::{Read, Write},
+    os::unix::{fs::PermissionsExt, net::UnixStream, process::CommandExt},
+    path::{Path, PathBuf},
     process::{Command, Output},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    thread,
 };
 
 use serde_json::json;
 use tcpilot_tests::{
-    CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, Daemon, FAR, Lab, Place, binary,
+    CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, Daemon, FAR, Lab, Place, binary, until,
 };
 
-use crate::{ALWAYS_BBR, saving::stored_path};
+use crate::{ALWAYS_BBR, metrics, saving::stored_path};
 
 /// A group unused on this host.
 const GROUP: u32 = 54_321;
@@ -187,4 +190,73 @@ fn unknown_group_is_reported_and_steering_continues() {
     assert!(pilot.log().contains("no-such-group"));
     lab.upload(FAR, 1, 100_000);
     pilot.wait_closed(1);
+}
+
+/// Makes this thread a member of the group; the process stays root's.
+fn become_member() {
+    let group = GROUP;
+    // SAFETY: plain system calls about this thread: libc's functions would change all threads.
+    unsafe {
+        assert_eq!(libc::syscall(libc::SYS_setgroups, 1, &raw const group), 0);
+        assert_eq!(libc::syscall(libc::SYS_setresgid, USER, USER, USER), 0);
+        assert_eq!(libc::syscall(libc::SYS_setresuid, USER, USER, USER), 0);
+    }
+}
+
+/// Asks for all paths again and again, and counts the answers that begin.
+fn flood(socket: &Path, begun: &AtomicU64, is_over: &AtomicBool) {
+    become_member();
+    let mut buffer = vec![0; 1 << 20];
+    while !is_over.load(Ordering::Relaxed) {
+        let Ok(mut stream) = UnixStream::connect(socket) else {
+            thread::yield_now(); // the quota is used up, or it is upgraded
+            continue;
+        };
+        let _ = stream.write_all(b"\"paths\"\n");
+        if matches!(stream.read(&mut buffer), Ok(1..)) {
+            begun.fetch_add(1, Ordering::Relaxed);
+            while matches!(stream.read(&mut buffer), Ok(1..)) {}
+        }
+    }
+}
+
+#[test]
+fn flood_of_readers_delays_neither_root_nor_reload() {
+    const READERS: usize = 40;
+    const QUESTIONS: u64 = 5;
+    let lab = Lab::new();
+    let config = of_group(&GROUP.to_string());
+    let pilot = lab
+        .spawn_pilot(Place::here(), &config, &["--listen", "0"])
+        .ready();
+    for part in 0..4 {
+        let path = |n| stored_path(&format!("192.0.{part}.{n}"), 0);
+        let paths: Vec<_> = (0..250).map(path).collect();
+        pilot.raw(&json!({"state-import": paths}));
+    }
+    fs::set_permissions(lab.dir.path(), fs::Permissions::from_mode(0o711)).unwrap();
+    let (socket, begun, is_over) = (pilot.socket(), AtomicU64::new(0), AtomicBool::new(false));
+    let overtaken = thread::scope(|scope| {
+        for _ in 0..READERS {
+            scope.spawn(|| flood(&socket, &begun, &is_over));
+        }
+        until("readers are answered", || {
+            (begun.load(Ordering::Relaxed) >= 100).then_some(())
+        });
+        let before = begun.load(Ordering::Relaxed);
+        for _ in 0..QUESTIONS {
+            assert_eq!(pilot.status()["attached"], true);
+        }
+        let during = begun.load(Ordering::Relaxed) - before;
+        let answer = metrics::get(&metrics::address(&pilot), "/healthz");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        pilot.take_over();
+        is_over.store(true, Ordering::Relaxed);
+        during
+    });
+    // In the order of arrival, each of root's questions would wait for nearly all readers.
+    assert!(
+        overtaken < QUESTIONS * READERS as u64 / 4,
+        "{overtaken} readers were answered before root"
+    );
 }

@@ -10,8 +10,8 @@ use tcpilot_tests::{Daemon, FAR, Lab, Place, Sink, until};
 
 use crate::ALWAYS_BBR;
 
-/// The address in its log; the last one if there are several.
-fn address(pilot: &Daemon) -> String {
+/// Its address for scrapers, by its log; the last one if there are several.
+pub fn address(pilot: &Daemon) -> String {
     until("it listens", || {
         let log = pilot.log();
         let told = log.rsplit("metrics are at http://").next()?;
@@ -20,7 +20,8 @@ fn address(pilot: &Daemon) -> String {
     })
 }
 
-fn get(address: &str, path: &str) -> String {
+/// The answer to a request for this page.
+pub fn get(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nhost: test\r\n\r\n").unwrap();
     let mut answer = String::new();

@@ -24,10 +24,22 @@ const ACL: &str = "system.posix_acl_access";
 const READ_WRITE: u16 = 6;
 const SEARCH: u16 = 1;
 
-/// Whether a client may change something: its user is root or the daemon's own user.
-pub fn may_change(client: &UnixStream) -> bool {
-    let peer = socket_peercred(client).map(|peer| peer.uid);
-    peer.is_ok_and(|uid| uid.is_root() || uid == geteuid())
+/// A client's user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum User {
+    /// Root, or the daemon's own user. It may change something.
+    Owner,
+    /// Another user, by its number. It may only read.
+    Guest(u32),
+}
+
+/// The user at the other end of a connection. A user that the kernel does not name is a guest.
+pub fn user(client: &UnixStream) -> User {
+    match socket_peercred(client).map(|peer| peer.uid) {
+        Ok(uid) if uid.is_root() || uid == geteuid() => User::Owner,
+        Ok(uid) => User::Guest(uid.as_raw()),
+        Err(_) => User::Guest(u32::MAX),
+    }
 }
 
 /// The number of a group: a name of /etc/group, or the number itself.

@@ -16,7 +16,7 @@ use rustix::{
     fs::{MemfdFlags, memfd_create},
 };
 
-use super::access;
+use super::access::{self, User};
 use crate::protocol::{REQUEST_BYTES_MAX, Reply, Request, serve};
 
 /// A client's time to ask, and its time to read a short answer. The daemon's own time does not count: if it
@@ -24,14 +24,15 @@ use crate::protocol::{REQUEST_BYTES_MAX, Reply, Request, serve};
 pub const QUESTION_TIME: Duration = Duration::from_secs(10);
 /// A client of a long answer has a second more for so many bytes.
 const BYTES_PER_S: u64 = 1 << 20;
+/// Longest question of a guest, in bytes: guests import nothing.
+const GUEST_REQUEST_BYTES_MAX: usize = 4096;
 /// Bytes to read or write at once.
 const CHUNK: usize = 1 << 16;
 
 /// A client of the control socket.
 pub struct Client {
     stream: UnixStream,
-    /// Whether it may change something, or only read.
-    may_change: bool,
+    user: User,
     /// The end of its time to ask or to read.
     until: Instant,
     phase: Phase,
@@ -42,12 +43,18 @@ enum Phase {
     Asks(Vec<u8>),
     /// The client waits for an answer; the question has come.
     Waits(Vec<u8>),
-    /// The client reads the answer: the answer, and the number of bytes sent. The answer is in a file in
-    /// memory. The kernel frees the file at once, so the daemon's own memory does not grow with a long
-    /// answer.
-    Hears(File, u64),
+    /// The client reads the answer.
+    Hears(Answer),
     /// There is nothing more to do.
     Done,
+}
+
+/// An answer in a file in memory. The kernel frees the file at once, so the daemon's own memory does not grow
+/// with a long answer.
+struct Answer {
+    file: File,
+    bytes: u64,
+    sent: u64,
 }
 
 impl Client {
@@ -58,18 +65,31 @@ impl Client {
     pub fn new(stream: UnixStream) -> io::Result<Client> {
         stream.set_nonblocking(true)?;
         Ok(Client {
-            may_change: access::may_change(&stream),
+            user: access::user(&stream),
             stream,
             until: Instant::now() + QUESTION_TIME,
             phase: Phase::Asks(Vec::new()),
         })
     }
 
+    /// Its user.
+    pub fn user(&self) -> User {
+        self.user
+    }
+
+    /// The length of its answer while it reads, in bytes: the whole stays in memory until it has read the end.
+    pub fn unread_bytes(&self) -> u64 {
+        match &self.phase {
+            Phase::Hears(answer) => answer.bytes,
+            _ => 0,
+        }
+    }
+
     /// The descriptor to poll, and the events to poll for.
     pub fn awaits(&self) -> (BorrowedFd<'_>, PollFlags) {
         let flags = match self.phase {
             Phase::Asks(_) => PollFlags::IN,
-            Phase::Hears(..) => PollFlags::OUT,
+            Phase::Hears(_) => PollFlags::OUT,
             Phase::Waits(_) | Phase::Done => PollFlags::empty(),
         };
         (self.stream.as_fd(), flags)
@@ -96,6 +116,12 @@ impl Client {
         !self.has_asked() && Instant::now() >= self.until
     }
 
+    /// Gives it another user.
+    #[cfg(test)]
+    pub fn become_user(&mut self, user: User) {
+        self.user = user;
+    }
+
     /// Lets its time end, as if the daemon had been busy for so long.
     #[cfg(test)]
     pub fn run_out_of_time(&mut self) {
@@ -105,8 +131,8 @@ impl Client {
     /// Reads and writes as much as is possible without waiting.
     pub fn go_on(&mut self) {
         let result = match &mut self.phase {
-            Phase::Asks(line) => read(&self.stream, line),
-            Phase::Hears(answer, sent) => write(&self.stream, answer, sent),
+            Phase::Asks(line) => read(&self.stream, line, longest_question(self.user)),
+            Phase::Hears(answer) => write(&self.stream, answer),
             Phase::Waits(_) | Phase::Done => Ok(false),
         };
         let phase = std::mem::replace(&mut self.phase, Phase::Done);
@@ -124,25 +150,34 @@ impl Client {
     /// Answers the question, if there is one.
     pub fn answer(&mut self, answer: impl FnOnce(Request, &mut dyn Write) -> io::Result<()>) {
         if let Phase::Waits(line) = std::mem::replace(&mut self.phase, Phase::Done) {
-            let may_change = self.may_change;
+            let user = self.user;
             let answer = |request: Request, out: &mut dyn Write| match request.changes() {
-                true if !may_change => {
+                true if user != User::Owner => {
                     Reply::NotPermitted("only root may change something".to_owned()).write(out)
                 }
                 _ => answer(request, out),
             };
-            let file = written(&line, answer).or_else(|error| {
+            let file = written(&line, longest_question(user), answer).or_else(|error| {
                 tracing::warn!(%error, "a question could not be answered");
                 let why = format!("the answer could not be written: {error}");
                 refusal(why)
             });
             if let Ok(file) = file {
-                let seconds = file.metadata().map_or(0, |meta| meta.len() / BYTES_PER_S);
-                self.until = Instant::now() + QUESTION_TIME + Duration::from_secs(seconds);
-                self.phase = Phase::Hears(file, 0);
+                let bytes = file.metadata().map_or(0, |meta| meta.len());
+                let seconds = Duration::from_secs(bytes / BYTES_PER_S);
+                self.until = Instant::now() + QUESTION_TIME + seconds;
+                let sent = 0;
+                self.phase = Phase::Hears(Answer { file, bytes, sent });
             }
             self.go_on();
         }
+    }
+}
+
+fn longest_question(user: User) -> usize {
+    match user {
+        User::Owner => REQUEST_BYTES_MAX,
+        User::Guest(_) => GUEST_REQUEST_BYTES_MAX,
     }
 }
 
@@ -161,12 +196,12 @@ fn refusal(why: String) -> io::Result<File> {
 
 fn written(
     line: &[u8],
+    bytes_max: usize,
     answer: impl FnOnce(Request, &mut dyn Write) -> io::Result<()>,
 ) -> io::Result<File> {
     let mut out = memory()?;
-    if line.len() > REQUEST_BYTES_MAX {
-        let most = REQUEST_BYTES_MAX >> 20;
-        Reply::Error(format!("a question has at most {most} MiB")).write(&mut out)?;
+    if line.len() > bytes_max {
+        Reply::Error(format!("a question has at most {bytes_max} bytes")).write(&mut out)?;
         out.write_all(b"\n")?;
     } else {
         serve(line, &mut out, answer)?;
@@ -175,7 +210,7 @@ fn written(
 }
 
 /// Reads on; true if the line is complete, or longer than it may be.
-fn read(mut stream: &UnixStream, line: &mut Vec<u8>) -> io::Result<bool> {
+fn read(mut stream: &UnixStream, line: &mut Vec<u8>, bytes_max: usize) -> io::Result<bool> {
     let mut chunk = [0; CHUNK];
     loop {
         let got = match stream.read(&mut chunk) {
@@ -188,7 +223,7 @@ fn read(mut stream: &UnixStream, line: &mut Vec<u8>) -> io::Result<bool> {
         line.extend(got.get(..end.unwrap_or(got.len())).unwrap_or_default());
         match end {
             // The rest of an overlong line is discarded with the connection.
-            None if got.is_empty() || line.len() > REQUEST_BYTES_MAX => return Ok(true),
+            None if got.is_empty() || line.len() > bytes_max => return Ok(true),
             Some(_) => return Ok(true),
             None => {}
         }
@@ -196,15 +231,15 @@ fn read(mut stream: &UnixStream, line: &mut Vec<u8>) -> io::Result<bool> {
 }
 
 /// Writes on; true if all of the answer has gone.
-fn write(mut stream: &UnixStream, answer: &File, sent: &mut u64) -> io::Result<bool> {
+fn write(mut stream: &UnixStream, answer: &mut Answer) -> io::Result<bool> {
     let mut chunk = [0; CHUNK];
     loop {
-        let got = answer.read_at(&mut chunk, *sent)?;
+        let got = answer.file.read_at(&mut chunk, answer.sent)?;
         if got == 0 {
             return Ok(true);
         }
         match stream.write(chunk.get(..got).unwrap_or_default()) {
-            Ok(gone) => *sent += gone as u64,
+            Ok(gone) => answer.sent += gone as u64,
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
@@ -296,16 +331,21 @@ mod tests {
 
     #[test]
     fn too_long_question_is_refused_at_once() {
-        let (mut client, mut theirs) = pair();
-        theirs.set_nonblocking(true).unwrap();
-        while client.is_asking() {
-            let _ = theirs.write(&[b' '; CHUNK]);
-            client.go_on();
+        for (user, bytes_max) in [(User::Owner, 4 << 20), (User::Guest(1), 4096)] {
+            let (mut client, mut theirs) = pair();
+            client.user = user;
+            theirs.set_nonblocking(true).unwrap();
+            let mut told = 0;
+            while client.is_asking() {
+                told += theirs.write(&[b' '; CHUNK]).unwrap_or_default();
+                client.go_on();
+            }
+            assert!(told > bytes_max && told <= bytes_max + 4 * CHUNK, "{told}");
+            client.answer(|_, _| unreachable!("it is no question"));
+            drop(client);
+            let mut start = [0; 9];
+            theirs.read_exact(&mut start).unwrap();
+            assert_eq!(&start, b"{\"error\":");
         }
-        client.answer(|_, _| unreachable!("it is no question"));
-        drop(client);
-        let mut start = [0; 9];
-        theirs.read_exact(&mut start).unwrap();
-        assert_eq!(&start, b"{\"error\":");
     }
 }

@@ -20,10 +20,17 @@ use tcpilot_show::failure::{Failure, Kind};
 
 use tcpilot_kernel::{file, inherited, try_lock};
 
-use super::client::Client;
+use super::{access::User, client::Client};
 
-/// The most clients at once. If one more connects, the daemon drops a client, see [`Control::make_room`].
+/// The most clients at once, the most guests among them, and the most clients of one guest. So there are always
+/// places for root. If one more connects, the daemon drops a client, see [`Control::keep_quota`].
 const CLIENTS_MAX: usize = 64;
+const GUESTS_MAX: usize = 48;
+const OF_GUEST_MAX: usize = 16;
+/// Bytes of answers in memory for readers, in sum and for one guest. At this number a guest's next question waits,
+/// and root's next answer takes the place of the oldest reader: at most one answer more is in memory.
+const UNREAD_BYTES_MAX: u64 = 48 << 20;
+const UNREAD_OF_GUEST_MAX: u64 = 8 << 20;
 /// Time without accepting after the kernel refused a connection, most likely because no descriptor is left.
 const DEAF_FOR: Duration = Duration::from_secs(1);
 
@@ -34,6 +41,8 @@ pub struct Control {
     /// The connected clients, the oldest first.
     clients: Vec<Client>,
     deaf_until: Option<Instant>,
+    /// Whether new clients wait outside, for the daemon's next program.
+    is_closed: bool,
     lock: File,
 }
 
@@ -69,6 +78,7 @@ impl Control {
             path: path.to_path_buf(),
             clients: Vec::new(),
             deaf_until: None,
+            is_closed: false,
             lock,
         })
     }
@@ -85,6 +95,7 @@ impl Control {
             path: path.to_path_buf(),
             clients: Vec::new(),
             deaf_until: None,
+            is_closed: false,
             lock: inherited(lock)?.into(),
         })
     }
@@ -99,8 +110,14 @@ impl Control {
         self.clients.is_empty()
     }
 
-    /// Waits for a question, at most for `timeout`, and returns the client to answer. A signal also ends the
-    /// wait, and so does readability of one of `others`. Meanwhile questions come in and answers go out.
+    /// Leaves new clients waiting outside, or lets them in again.
+    pub fn close(&mut self, is_closed: bool) {
+        self.is_closed = is_closed;
+    }
+
+    /// Waits for a question, at most for `timeout`, and returns the client to answer: root before all others. A
+    /// signal also ends the wait, and so does readability of one of `others`. Meanwhile questions come in and
+    /// answers go out.
     pub fn wait(&mut self, timeout: Duration, others: &[BorrowedFd<'_>]) -> Option<&mut Client> {
         // Drop them before the wait: a client reading its answer to the end waits for the close.
         self.clients.retain(|client| !client.is_done());
@@ -108,13 +125,42 @@ impl Control {
         self.clients.iter_mut().for_each(Client::go_on);
         self.clients
             .retain(|client| !client.is_done() && !client.is_late());
-        self.clients.iter_mut().find(|client| client.has_asked())
+        let mut next = self.next()?;
+        if self.unread_bytes(|_| true) >= UNREAD_BYTES_MAX {
+            // Root's answer takes the room of the oldest reader.
+            let reads = |client: &Client| client.unread_bytes() > 0;
+            if let Some(oldest) = self.clients.iter().position(reads) {
+                self.clients.remove(oldest);
+                next -= usize::from(oldest < next);
+            }
+        }
+        self.clients.get_mut(next)
+    }
+
+    /// The place of the client to answer next.
+    fn next(&self) -> Option<usize> {
+        let asks = |client: &Client| client.has_asked() && client.user() == User::Owner;
+        let owner = self.clients.iter().position(asks);
+        owner.or_else(|| {
+            let asks = |client: &Client| client.has_asked() && self.has_room(client.user());
+            self.clients.iter().position(asks)
+        })
+    }
+
+    /// Whether a guest's next answer has room in memory.
+    fn has_room(&self, user: User) -> bool {
+        self.unread_bytes(|_| true) < UNREAD_BYTES_MAX
+            && self.unread_bytes(|other| other == user) < UNREAD_OF_GUEST_MAX
+    }
+
+    fn unread_bytes(&self, of: impl Fn(User) -> bool) -> u64 {
+        let readers = self.clients.iter().filter(|client| of(client.user()));
+        readers.map(Client::unread_bytes).sum()
     }
 
     fn poll(&mut self, timeout: Duration, others: &[BorrowedFd<'_>]) {
-        let has_asked = self.clients.iter().any(Client::has_asked);
-        let timeout = if has_asked { Duration::ZERO } else { timeout };
-        let deaf = self.deaf_until.is_some_and(|until| Instant::now() < until);
+        let timeout = self.next().map_or(timeout, |_| Duration::ZERO);
+        let deaf = self.is_closed || self.deaf_until.is_some_and(|until| Instant::now() < until);
         let listen = (!deaf).then(|| PollFd::new(&self.listener, PollFlags::IN));
         let mut fds: Vec<PollFd<'_>> = listen.into_iter().collect();
         let clients = self.clients.iter().map(Client::awaits);
@@ -135,7 +181,8 @@ impl Control {
         for _ in 0..CLIENTS_MAX {
             let accepted = self.listener.accept();
             match accepted.and_then(|(stream, _)| Client::new(stream)) {
-                Ok(client) => {
+                Ok(mut client) => {
+                    client.go_on(); // its question may be there
                     self.deaf_until = None;
                     self.clients.push(client);
                 }
@@ -145,21 +192,38 @@ impl Control {
                         tracing::warn!(%error, "a question could not be taken; will try again");
                     }
                     self.deaf_until = Some(Instant::now() + DEAF_FOR);
-                    self.make_room();
+                    if !self.clients.is_empty() {
+                        let idle = self.clients.iter().position(Client::is_asking);
+                        self.clients.remove(idle.unwrap_or(0));
+                    }
                     return;
                 }
             }
-            if self.clients.len() > CLIENTS_MAX {
-                self.make_room();
-            }
+            self.keep_quota();
         }
     }
 
-    /// Drops the oldest client without a question yet, or else the oldest of all.
-    fn make_room(&mut self) {
-        if !self.clients.is_empty() {
-            let idle = self.clients.iter().position(Client::is_asking);
-            self.clients.remove(idle.unwrap_or(0));
+    /// Drops a client if the newest one is too many: of its user, of the guests, or of all. The oldest of these
+    /// without a question goes. If all have asked, that is the newest.
+    fn keep_quota(&mut self) {
+        let Some(newest) = self.clients.last().map(Client::user) else {
+            return;
+        };
+        let is_guest = |user: User| user != User::Owner;
+        let quotas: [(usize, &dyn Fn(User) -> bool); 3] = [
+            (OF_GUEST_MAX, &|user| is_guest(user) && user == newest),
+            (GUESTS_MAX, &|user| is_guest(user) && is_guest(newest)),
+            (CLIENTS_MAX, &|_| true),
+        ];
+        for (most, counts) in quotas {
+            let counts = |client: &&Client| counts(client.user());
+            if self.clients.iter().filter(counts).count() > most {
+                let idle = |client: &Client| counts(&client) && client.is_asking();
+                let newest = self.clients.len() - 1;
+                let idle = self.clients.iter().position(idle);
+                self.clients.remove(idle.unwrap_or(newest));
+                return;
+            }
         }
     }
 }
@@ -305,6 +369,118 @@ mod tests {
         control.wait(Duration::ZERO, &[]);
         asks.read_to_string(&mut answer).unwrap();
         assert_eq!(answer, "yes\n");
+    }
+
+    /// Lets in a client of this user, which asks if it has a question.
+    fn come(control: &mut Control, user: User, question: &[u8]) -> UnixStream {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(question).unwrap();
+        let mut client = Client::new(ours).unwrap();
+        client.become_user(user);
+        client.go_on();
+        control.clients.push(client);
+        control.keep_quota();
+        theirs
+    }
+
+    fn count(control: &Control, is_it: impl Fn(&Client) -> bool) -> usize {
+        control.clients.iter().filter(|one| is_it(one)).count()
+    }
+
+    const STATUS: &[u8] = b"\"status\"\n";
+
+    #[test]
+    fn guests_have_quotas_and_root_has_places() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut control = Control::open(&dir.path().join("t.sock")).unwrap();
+        let mut all = Vec::new();
+        for user in 1..=5 {
+            all.extend((0..20).map(|_| come(&mut control, User::Guest(user), STATUS)));
+        }
+        let counts =
+            [1, 2, 3, 4, 5].map(|user| count(&control, |one| one.user() == User::Guest(user)));
+        assert_eq!(counts, [16, 16, 16, 0, 0]);
+        all.extend((0..16).map(|_| come(&mut control, User::Owner, STATUS)));
+        assert_eq!(count(&control, |one| one.user() == User::Owner), 16);
+        assert_eq!(control.clients.len(), CLIENTS_MAX);
+    }
+
+    #[test]
+    fn silent_guests_make_room_and_asked_questions_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut control = Control::open(&dir.path().join("t.sock")).unwrap();
+        let mut all = Vec::new();
+        for question in [STATUS, b"", STATUS] {
+            all.extend((0..10).map(|_| come(&mut control, User::Guest(1), question)));
+        }
+        let silent = count(&control, Client::is_asking);
+        assert_eq!((control.clients.len(), silent), (16, 0));
+    }
+
+    #[test]
+    fn root_is_answered_before_earlier_guests() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut control = Control::open(&dir.path().join("t.sock")).unwrap();
+        let mut all: Vec<_> = (1..=30)
+            .map(|user| come(&mut control, User::Guest(user), STATUS))
+            .collect();
+        all.push(come(&mut control, User::Owner, STATUS));
+        let next = control.wait(Duration::ZERO, &[]).unwrap();
+        assert_eq!(next.user(), User::Owner);
+        next.answer(|_, out| out.write_all(b"yes"));
+        let next = control.wait(Duration::ZERO, &[]).unwrap();
+        assert_eq!(next.user(), User::Guest(1));
+    }
+
+    /// Guests that ask for all paths, and never read.
+    #[test]
+    fn slow_readers_hold_bounded_memory() {
+        const BYTES: usize = 6 << 20;
+        let dir = tempfile::tempdir().unwrap();
+        let mut control = Control::open(&dir.path().join("t.sock")).unwrap();
+        let mut all = Vec::new();
+        for _ in 0..3 {
+            all.extend((1..=15).map(|user| come(&mut control, User::Guest(user), STATUS)));
+        }
+        let long = vec![b'x'; BYTES];
+        while let Some(client) = control.wait(Duration::ZERO, &[]) {
+            client.answer(|_, out| out.write_all(&long));
+        }
+        let unread: u64 = control.clients.iter().map(Client::unread_bytes).sum();
+        assert!(
+            (UNREAD_BYTES_MAX..UNREAD_BYTES_MAX + 2 * BYTES as u64).contains(&unread),
+            "{unread}"
+        );
+        let of_one = control
+            .clients
+            .iter()
+            .filter(|c| c.user() == User::Guest(1));
+        let of_one: u64 = of_one.map(Client::unread_bytes).sum();
+        assert!(of_one < UNREAD_OF_GUEST_MAX + 2 * BYTES as u64, "{of_one}");
+        all.push(come(&mut control, User::Owner, STATUS));
+        let root = control.wait(Duration::ZERO, &[]).unwrap();
+        root.answer(|_, out| out.write_all(&long));
+        let now: u64 = control.clients.iter().map(Client::unread_bytes).sum();
+        assert_eq!(now, unread, "in the place of the oldest reader");
+        // A reader at the end makes room for the next answer.
+        let mut reader = all.remove(1);
+        let read = std::thread::spawn(move || reader.read_to_end(&mut Vec::new()).unwrap());
+        while control.wait(Duration::from_millis(10), &[]).is_none() {}
+        drop(control);
+        assert!(read.join().unwrap() > BYTES);
+    }
+
+    #[test]
+    fn clients_of_a_closed_socket_wait_outside() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.sock");
+        let mut control = Control::open(&path).unwrap();
+        control.close(true);
+        let mut asks = UnixStream::connect(&path).unwrap();
+        asks.write_all(STATUS).unwrap();
+        assert!(control.wait(Duration::ZERO, &[]).is_none() && control.is_idle());
+        control.close(false);
+        assert!(control.wait(Duration::from_secs(9), &[]).is_some());
     }
 
     /// The daemon may be busy for longer than a client has time to ask, as with a save of very many paths.

@@ -179,7 +179,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         match next {
             Ok(ServeEnd::Upgrade(successor)) if successor.result.fits => {
                 drop(screen.take()); // the next program opens its own
-                daemon.become_successor(&control, &successor);
+                daemon.become_successor(&mut control, &successor);
                 screen = open_screen(args)?;
             }
             Ok(ServeEnd::Upgrade(successor)) => {

@@ -87,7 +87,7 @@ impl Daemon {
 
     /// The daemon's next program, if there is one: its trial succeeded, and no client waits for an answer, or
     /// `PATIENCE` is over.
-    pub(super) fn successor(&mut self, control: &Control) -> Option<Successor> {
+    pub(super) fn successor(&mut self, control: &mut Control) -> Option<Successor> {
         if let Some(mut trial) = self.upgrade.trial.take() {
             if !trial.is_over() {
                 self.upgrade.trial = Some(trial);
@@ -102,6 +102,8 @@ impl Daemon {
         if control.is_idle() || since.elapsed() >= PATIENCE {
             return Some(successor);
         }
+        // Who asks now is the successor's client.
+        control.close(true);
         self.upgrade.ready = Some((successor, since));
         None
     }
@@ -112,7 +114,7 @@ impl Daemon {
     }
 
     /// Becomes the successor. Returns only on failure; the daemon then goes on as before.
-    pub(super) fn become_successor(&mut self, control: &Control, successor: &Successor) {
+    pub(super) fn become_successor(&mut self, control: &mut Control, successor: &Successor) {
         // Later records wait in the ring for the successor. This program could not save them.
         self.set_resting(true);
         let _ = self.save(); // it logs its own errors
@@ -140,6 +142,7 @@ impl Daemon {
         let program = successor.program.display();
         self.refuse(vec![format!("{program}: {error}")]);
         self.set_resting(false);
+        control.close(false);
     }
 
     fn set_resting(&self, is_resting: bool) {
