@@ -3,12 +3,17 @@
 use std::{
     fs,
     io::{Read, Write},
-    net::TcpStream,
+    net::{TcpListener, TcpStream},
+    os::{fd::AsRawFd, unix::process::CommandExt},
+    process::{Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
 };
 
-use tcpilot_tests::{Daemon, FAR, Lab, Place, Sink, until};
+use tcpilot_tests::{Child, Daemon, FAR, Lab, Place, Sink, binary, until};
 
-use crate::ALWAYS_BBR;
+use crate::{ALWAYS_BBR, take_over::of_another_layout};
 
 /// Its address for scrapers, by its log; the last one if there are several.
 pub fn address(pilot: &Daemon) -> String {
@@ -87,7 +92,7 @@ fn a_hung_learner_is_not_ready() {
 }
 
 #[test]
-fn textfile_is_replaced_and_used_address_refused() {
+fn textfile_is_replaced() {
     let lab = Lab::new();
     let pilot = lab
         .spawn_pilot(Place::here(), ALWAYS_BBR, &["--listen", "0"])
@@ -109,12 +114,117 @@ fn textfile_is_replaced_and_used_address_refused() {
         text.starts_with("# HELP") && text.contains("\ntcpilot_attached 1.0\n"),
         "{text}"
     );
-    let other = Lab::new();
-    let taken = address(&pilot);
-    let second = other.spawn_pilot(Place::here(), ALWAYS_BBR, &["--listen", &taken]);
-    until("it is refused", || {
-        second.log().contains("give --listen another").then_some(())
+}
+
+#[test]
+fn a_taken_port_is_tried_again_while_steering() {
+    let squatter = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = squatter.local_addr().unwrap().port().to_string();
+    let lab = Lab::new();
+    let pilot = lab
+        .spawn_pilot(Place::here(), ALWAYS_BBR, &["--listen", &port])
+        .ready();
+    let problem = || {
+        let degraded = pilot.status()["degraded"].to_string();
+        degraded.contains("tcpilot tries again each second")
+    };
+    assert!(problem());
+    lab.upload(FAR, 1, 100_000);
+    pilot.wait_closed(1);
+    pilot.take_over();
+    assert!(problem());
+    drop(squatter);
+    until("it listens", || (!problem()).then_some(()));
+    assert!(get(&address(&pilot), "/readyz").ends_with("attached\n"));
+    let log = pilot.log();
+    let told = log.matches("cannot listen at").count();
+    assert_eq!(told, 2, "once by each program: {log}");
+}
+
+/// Scrapes until told to end; returns the number of scrapes, and the answers other than metrics.
+fn scrape(address: &str, is_over: &AtomicBool) -> (u32, Vec<String>) {
+    let (mut count, mut lost) = (0, Vec::new());
+    while !is_over.load(Ordering::Relaxed) {
+        let answer = TcpStream::connect(address).and_then(|mut stream| {
+            write!(stream, "GET /metrics HTTP/1.1\r\nhost: test\r\n\r\n")?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer)?;
+            Ok(answer)
+        });
+        let answer = answer.unwrap_or_else(|error| error.to_string());
+        count += 1;
+        if !(answer.starts_with("HTTP/1.1 200") && answer.ends_with("# EOF\n")) {
+            lost.push(answer);
+        }
+    }
+    (count, lost)
+}
+
+#[test]
+fn upgrades_lose_no_scrape() {
+    let lab = Lab::new();
+    let mut pilot = lab
+        .spawn_pilot(Place::here(), ALWAYS_BBR, &["--listen", "0"])
+        .ready();
+    let (address, is_over) = (address(&pilot), AtomicBool::new(false));
+    let results = thread::scope(|scope| {
+        let scrapers: Vec<_> = (0..3)
+            .map(|_| scope.spawn(|| scrape(&address, &is_over)))
+            .collect();
+        for _ in 0..3 {
+            pilot.take_over();
+        }
+        // This one starts again from the state file.
+        let output = pilot.taken_over_by(&of_another_layout(&lab));
+        assert!(output.status.success(), "{output:?}");
+        thread::sleep(Duration::from_millis(100));
+        is_over.store(true, Ordering::Relaxed);
+        let results = scrapers.into_iter().map(|one| one.join().unwrap());
+        results.collect::<Vec<_>>()
     });
+    for (count, lost) in results {
+        assert!(count > 10 && lost.is_empty(), "{count}: {lost:?}");
+    }
+    pilot.signal(libc::SIGTERM);
+    pilot.ended();
+}
+
+/// As systemd starts the service of a socket unit, sd_listen_fds(3).
+#[test]
+fn service_managers_socket_serves_even_after_upgrade() {
+    const FIRST: i32 = 3; // SD_LISTEN_FDS_START
+    let lab = Lab::new();
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap().to_string();
+    let (dir, cgroup) = (lab.dir.path().display(), lab.cgroup.path().display());
+    let mut command = Command::new("sh");
+    let line = format!(
+        "export LISTEN_PID=$$ LISTEN_FDS=1; exec {} run --cgroup {cgroup} --state {dir}/state.db --socket {dir}/control.sock",
+        binary("tcpilot").display()
+    );
+    command.args(["-c", &line]).stdin(Stdio::null());
+    let pass_on = move || {
+        // SAFETY: plain system calls about this process. exec leaves the copy open.
+        match unsafe {
+            libc::dup2(socket.as_raw_fd(), FIRST) | libc::fcntl(FIRST, libc::F_SETFD, 0)
+        } {
+            FIRST => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: between fork and exec only system calls are made.
+    unsafe { command.pre_exec(pass_on) };
+    let mut daemon = Child(command.spawn().unwrap());
+    drop(command); // and with it the socket: the daemon's is the only one left
+    assert!(get(&address, "/readyz").ends_with("attached\n"));
+    let mut upgrade = Place::here().command("tcpilot");
+    upgrade.args(["run", "--upgrade", "--socket"]);
+    upgrade.arg(lab.dir.path().join("control.sock"));
+    assert!(upgrade.status().unwrap().success());
+    assert!(get(&address, "/readyz").ends_with("attached\n"));
+    daemon.signal(libc::SIGTERM);
+    assert!(daemon.wait().success());
+    assert!(TcpStream::connect(&address).is_err());
 }
 
 /// Bytes carried by the devices of a daemon's namespace, and by steered connections.

@@ -136,7 +136,7 @@ fn failed_upgrade_leaves_daemon_unchanged() {
 }
 
 /// A copy of tcpilot with another layout's hash.
-fn of_another_layout(lab: &Lab) -> PathBuf {
+pub fn of_another_layout(lab: &Lab) -> PathBuf {
     let mut bytes = fs::read(binary("tcpilot")).unwrap();
     let name = b"tcpilot-layout-";
     let places: Vec<usize> = bytes

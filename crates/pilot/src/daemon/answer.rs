@@ -296,6 +296,7 @@ impl Daemon {
             .chain(of_learner)
             .chain(unsaved)
             .chain(self.unshared.clone())
+            .chain(self.listener.problem())
             .chain(refused)
             .chain(troubles)
             .collect()

@@ -34,6 +34,9 @@ pub struct HandOver {
     pub trial: bool,
     /// The counts of earlier upgrades.
     pub times: Upgrades,
+    /// The descriptor of the socket for scrapers.
+    #[serde(default)]
+    pub listener: Option<i32>,
     /// The former daemon's state. Without it the next program starts from the state file.
     #[serde(skip_deserializing, rename = "estate")]
     pub inherited: Option<Inherited>,

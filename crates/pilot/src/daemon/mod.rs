@@ -14,6 +14,7 @@ mod guard;
 mod inherited;
 mod learned;
 mod learning;
+mod listener;
 mod manager;
 mod netns;
 mod rules;
@@ -29,6 +30,7 @@ mod usable_arms;
 
 use std::{
     io,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -38,7 +40,7 @@ use tcpilot_config::{Config, RuleTemplate, Text};
 use tcpilot_kernel::{
     Pilot,
     cc::{Held, Kept},
-    host,
+    host, inherited as inherited_descriptor,
 };
 use tcpilot_show::{
     failure::{Failure, Kind},
@@ -52,6 +54,7 @@ use crate::{
 use control::Control;
 use inherited::HandOver;
 use learning::Learning;
+use listener::Listener;
 use signals::Signals;
 use start::Prepared;
 use state_file::StateFile;
@@ -60,6 +63,8 @@ use trial::Successor;
 use upgrade::Upgrade;
 
 const TICK: Duration = Duration::from_secs(1);
+/// Interval of looks at the clients that a successor waits for.
+const READY_TICK: Duration = Duration::from_millis(5);
 /// Interval between two look-ups of the rules' namespaces and cgroups.
 const RULES_EVERY: Duration = Duration::from_secs(5);
 
@@ -125,6 +130,7 @@ pub struct Daemon {
     traffic: Option<traffic::Traffic>,
     /// Why the group of the configuration cannot use the control socket.
     unshared: Option<String>,
+    listener: Listener,
 }
 
 /// Why the daemon stops serving.
@@ -153,7 +159,12 @@ fn load_text(file: Option<&Path>) -> Result<Option<Text>, Failure> {
 /// # Errors
 /// The daemon cannot start, its cgroup was removed, or the last save failed.
 pub fn run(args: &RunArgs) -> Result<(), Failure> {
-    let (mut control, mut daemon, signals, mut screen) = match HandOver::received()? {
+    let hand_over = HandOver::received()?;
+    let given = match &hand_over {
+        None => listener::from_manager()?,
+        Some(hand_over) => hand_over.listener.map(inherited_descriptor).transpose()?,
+    };
+    let (mut control, mut daemon, signals, mut screen) = match hand_over {
         Some(hand_over) if hand_over.trial => return trial::run(args, hand_over),
         Some(HandOver {
             inherited: Some(inherited),
@@ -166,13 +177,11 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
             let screen = open_screen(args)?;
             daemon.replace_programs(legacy)?;
             daemon.share_socket(&args.socket);
-            if let Err(failure) = serve_metrics(args) {
-                tracing::warn!("{failure}; it goes on without");
-            }
+            daemon.listener = Listener::open(args, given)?;
             daemon.tell_ready();
             (control, daemon, signals, screen)
         }
-        other => start_first(args, other)?,
+        other => start_first(args, other, given)?,
     };
     loop {
         let next = daemon.serve(&mut control, &signals, &mut screen);
@@ -188,11 +197,12 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
                      was saved; connections that are open now are left alone"
                 );
                 let times = daemon.times_after();
+                let listener = std::mem::replace(&mut daemon.listener, Listener::Unwanted);
                 drop(screen.take());
                 let _ = finish(args, daemon, Ok(())); // it logs its own errors
                 manager::reloading(); // the service goes on in the next program
                 drop(control);
-                return Err(upgrade::start_anew(&successor, times));
+                return Err(upgrade::start_anew(&successor, times, &listener));
             }
             Ok(ServeEnd::End) => return end(args, daemon, Ok(())),
             Err(failure) => return end(args, daemon, Err(failure)),
@@ -202,8 +212,12 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
 
 type Running = (Control, Daemon, Signals, Option<live::Screen>);
 
-/// Starts without inherited state.
-fn start_first(args: &RunArgs, hand_over: Option<HandOver>) -> Result<Running, Failure> {
+/// Starts without inherited state. `given` is a socket for scrapers.
+fn start_first(
+    args: &RunArgs,
+    hand_over: Option<HandOver>,
+    given: Option<OwnedFd>,
+) -> Result<Running, Failure> {
     let config = load_config(args.config.as_deref())?;
     check_free(args)?;
     let control = Control::open(&args.socket)?;
@@ -211,23 +225,15 @@ fn start_first(args: &RunArgs, hand_over: Option<HandOver>) -> Result<Running, F
         Some(_) => Signals::resume()?,
         None => Signals::listen()?,
     };
-    serve_metrics(args)?;
+    let listener = Listener::open(args, given)?;
     let mut daemon = Daemon::start(config, args)?;
+    daemon.listener = listener;
     daemon.share_socket(&args.socket);
     daemon.upgrade = Upgrade::new(hand_over.unwrap_or_default().times);
     let screen = open_screen(args)?;
     daemon.attach()?;
     daemon.tell_ready();
     Ok((control, daemon, signals, screen))
-}
-
-/// Serves metrics if `--listen` asks for it. The thread ends with the process.
-fn serve_metrics(args: &RunArgs) -> Result<(), Failure> {
-    if let Some(address) = args.listen {
-        let server = crate::metrics::serve(address, &args.socket)?;
-        tracing::info!("metrics are at http://{}/metrics", server.address);
-    }
-    Ok(())
 }
 
 /// Opens the screen. Call it before the pilot is attached: a terminal can stop its process.
@@ -331,6 +337,7 @@ impl Daemon {
         let mut times = Times::default();
         while !signals.stop() {
             let timeout = match self.saving {
+                None if self.upgrade.is_ready() => READY_TICK,
                 None => TICK.saturating_sub(times.ticked.elapsed()),
                 Some(_) => Duration::ZERO,
             };
@@ -373,6 +380,7 @@ impl Daemon {
         times.ticked = Instant::now();
         manager::alive();
         self.tell_trouble();
+        self.listener.retry();
         if times.rules.elapsed() >= RULES_EVERY {
             times.rules = Instant::now();
             self.refresh_rules();

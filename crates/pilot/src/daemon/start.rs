@@ -8,8 +8,8 @@ use tcpilot_kernel::{Pilot, host, own_netns_cookie, wall_clock::Now};
 use tcpilot_show::failure::{Failure, Kind};
 
 use super::{
-    Daemon, attachment, egress::Egress, inherited::Numbers, netns, rules, state_file::StateFile,
-    upgrade::Upgrade, uplink::Uplinks, usable_arms,
+    Daemon, attachment, egress::Egress, inherited::Numbers, listener::Listener, netns, rules,
+    state_file::StateFile, upgrade::Upgrade, uplink::Uplinks, usable_arms,
 };
 use crate::args::RunArgs;
 
@@ -181,6 +181,7 @@ impl Daemon {
             uplinks: Uplinks::default(),
             traffic: None,
             unshared: None,
+            listener: Listener::Unwanted,
         }
     }
 }

@@ -19,6 +19,7 @@ use super::{
     egress::Egress,
     inherited::{HandOver, Inherited, Numbers},
     learning::Learning,
+    listener::Listener,
     manager, rules,
     state_file::StateFile,
     trial::{Successor, Trial, command},
@@ -51,6 +52,11 @@ impl Upgrade {
     /// Whether an upgrade is under way.
     pub(super) fn is_under_way(&self) -> bool {
         self.trial.is_some() || self.ready.is_some()
+    }
+
+    /// Whether the next program waits only for clients.
+    pub(super) fn is_ready(&self) -> bool {
+        self.ready.is_some()
     }
 
     fn refuse(&mut self, problems: Vec<String>) {
@@ -99,11 +105,14 @@ impl Daemon {
             }
         }
         let (successor, since) = self.upgrade.ready.take()?;
-        if control.is_idle() || since.elapsed() >= PATIENCE {
+        // From now on clients wait for the successor: scrapers first, because they in turn ask through the control
+        // socket.
+        self.listener.close(true);
+        control.close(self.listener.is_idle());
+        let is_idle = self.listener.is_idle() && control.is_idle();
+        if is_idle || since.elapsed() >= PATIENCE {
             return Some(successor);
         }
-        // Who asks now is the successor's client.
-        control.close(true);
         self.upgrade.ready = Some((successor, since));
         None
     }
@@ -128,7 +137,10 @@ impl Daemon {
         let mut left: Vec<i32> = inherited.pilot.all().collect();
         left.extend(inherited.control.iter().flatten());
         left.extend(inherited.kept.iter().map(|kept| kept.fd));
+        let listener = self.listener.descriptor();
+        left.extend(listener);
         let hand_over = HandOver {
+            listener,
             inherited: Some(inherited),
             ..HandOver::new(self.times_after())
         };
@@ -143,6 +155,7 @@ impl Daemon {
         self.refuse(vec![format!("{program}: {error}")]);
         self.set_resting(false);
         control.close(false);
+        self.listener.close(false);
     }
 
     fn set_resting(&self, is_resting: bool) {
@@ -246,10 +259,18 @@ impl Daemon {
 
 /// Becomes a program that starts from the state file, after everything of this daemon is gone. Returns only
 /// on failure, with the reason.
-pub(super) fn start_anew(successor: &Successor, times: Upgrades) -> Failure {
+pub(super) fn start_anew(successor: &Successor, times: Upgrades, listener: &Listener) -> Failure {
     let mut command = command(&successor.program);
-    let error = match HandOver::new(times).tell(&mut command) {
-        Ok(told) => become_program(command, &[told.as_raw_fd()]),
+    let listener = listener.descriptor();
+    let hand_over = HandOver {
+        listener,
+        ..HandOver::new(times)
+    };
+    let error = match hand_over.tell(&mut command) {
+        Ok(told) => {
+            let left: Vec<i32> = listener.into_iter().chain([told.as_raw_fd()]).collect();
+            become_program(command, &left)
+        }
         Err(error) => error,
     };
     Failure::new(

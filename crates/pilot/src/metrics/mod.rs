@@ -4,7 +4,7 @@
 mod exposition;
 mod source;
 
-pub use source::serve;
+pub use source::source;
 
 use std::path::Path;
 

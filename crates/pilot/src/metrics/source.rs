@@ -1,17 +1,13 @@
-//! The daemon as a source of metrics: a thread of [`Server`] asks through the control socket as commands do, so a
+//! The daemon as a source of metrics: a thread of the server asks through the control socket as commands do, so a
 //! slow scraper delays nobody. It keeps answers for a moment, so many scrapers cost the daemon no more than one.
 
 use std::{
-    net::SocketAddr,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-use tcpilot_show::{
-    failure::Failure,
-    metrics::{Server, Source},
-};
+use tcpilot_show::metrics::Source;
 
 use super::exposition::text;
 use crate::{
@@ -30,12 +26,9 @@ struct Daemon {
     effect: Mutex<Option<(Instant, EffectReport)>>,
 }
 
-/// Listens, and answers for the daemon at `socket`.
-///
-/// # Errors
-/// Those of [`Server::open`].
-pub fn serve(address: SocketAddr, socket: &Path) -> Result<Server, Failure> {
-    Server::open(address, Arc::new(Daemon::at(socket)))
+/// The daemon at `socket`.
+pub fn source(socket: &Path) -> Arc<dyn Source> {
+    Arc::new(Daemon::at(socket))
 }
 
 impl Daemon {

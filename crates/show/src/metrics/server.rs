@@ -3,10 +3,12 @@
 use std::{
     io::{self, Read, Write},
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
 };
+
+use rustix::event::{PollFd, PollFlags, poll};
 
 use super::{
     CONTENT_TYPE,
@@ -33,11 +35,24 @@ pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
+/// Time without accepting if no client can come in: most likely no descriptor is left.
+const DEAF_FOR: Duration = Duration::from_millis(20);
+
 /// A listener; it answers as long as the process lives.
 #[derive(Debug)]
 pub struct Server {
     /// The address, with the kernel's choice of port if 0 was asked for.
     pub address: SocketAddr,
+    door: Arc<Door>,
+}
+
+/// The way in for clients.
+#[derive(Debug)]
+struct Door {
+    listener: TcpListener,
+    is_closed: Mutex<bool>,
+    /// Each client that came in has a copy.
+    inside: Arc<()>,
 }
 
 /// The content of the pages. An error gives the reason why a page has no content.
@@ -56,41 +71,95 @@ impl Server {
     /// # Errors
     /// The address is taken, or is not this host's.
     pub fn open(address: SocketAddr, source: Arc<dyn Source>) -> Result<Server, Failure> {
-        let cannot = |error: io::Error| {
-            let message = format!("cannot listen at {address} for metrics: {error}");
-            Failure::new(
-                Kind::Failed,
-                message,
-                "give --listen another address or port",
-            )
-        };
-        let listener = TcpListener::bind(address).map_err(cannot)?;
-        let address = listener.local_addr().map_err(cannot)?;
+        let listener = TcpListener::bind(address);
+        listener
+            .and_then(|listener| Server::resume(listener, source))
+            .map_err(|error| {
+                let message = format!("cannot listen at {address} for metrics: {error}");
+                Failure::new(
+                    Kind::Failed,
+                    message,
+                    "give --listen another address or port",
+                )
+            })
+    }
+
+    /// Answers at a socket that listens already.
+    ///
+    /// # Errors
+    /// It is no socket of TCP, or the thread cannot be started.
+    pub fn resume(listener: TcpListener, source: Arc<dyn Source>) -> io::Result<Server> {
+        let address = listener.local_addr()?;
+        listener.set_nonblocking(true)?;
+        let door = Arc::new(Door {
+            listener,
+            is_closed: Mutex::new(false),
+            inside: Arc::new(()),
+        });
         let answer = move |stream, place: &Place| {
             let _ = answer(stream, place, &*source); // an error means a lost client
         };
-        let serve = move || serve(&listener, answer);
-        thread::Builder::new()
-            .name("metrics".to_owned())
-            .spawn(serve)
-            .map_err(cannot)?;
-        Ok(Server { address })
+        let opened = Arc::clone(&door);
+        let serve = move || serve(&opened, answer);
+        let builder = thread::Builder::new().name("metrics".to_owned());
+        builder.spawn(serve)?;
+        Ok(Server { address, door })
+    }
+
+    /// The listening socket.
+    pub fn listener(&self) -> &TcpListener {
+        &self.door.listener
+    }
+
+    /// Leaves new clients waiting at the socket, or lets them in again.
+    pub fn close(&self, is_closed: bool) {
+        *self.door.lock() = is_closed;
+    }
+
+    /// Whether no client is being answered.
+    pub fn is_idle(&self) -> bool {
+        Arc::strong_count(&self.door.inside) == 1
     }
 }
 
-fn serve(listener: &TcpListener, answer: impl Fn(TcpStream, &Place) + Clone + Send + 'static) {
+impl Door {
+    fn lock(&self) -> std::sync::MutexGuard<'_, bool> {
+        self.is_closed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a client, and lets it in.
+    fn let_in(&self) -> (TcpStream, SocketAddr, Arc<()>) {
+        loop {
+            let _ = poll(&mut [PollFd::new(&self.listener, PollFlags::IN)], None);
+            let is_closed = self.lock();
+            if !*is_closed {
+                if let Ok((stream, from)) = self.listener.accept() {
+                    return (stream, from, Arc::clone(&self.inside));
+                }
+            }
+            drop(is_closed);
+            thread::sleep(DEAF_FOR);
+        }
+    }
+}
+
+fn serve(door: &Door, answer: impl Fn(TcpStream, &Place) + Clone + Send + 'static) {
     let places = Places::default();
     for number in 0.. {
-        let accepted = listener.accept();
-        let accepted = accepted.and_then(|(stream, from)| Ok((stream.try_clone()?, stream, from)));
-        let Ok((other, stream, from)) = accepted else {
-            thread::sleep(Duration::from_millis(100)); // most likely no file descriptor is left
+        let (stream, from, inside) = door.let_in();
+        let Ok(other) = stream.try_clone() else {
+            thread::sleep(DEAF_FOR);
             continue;
         };
         let place = places.take(number, other, from.ip());
         let answer = answer.clone();
         // Without a thread the connection is closed.
-        let _ = thread::Builder::new().spawn(move || answer(stream, &place));
+        let _ = thread::Builder::new().spawn(move || {
+            answer(stream, &place);
+            drop((place, inside));
+        });
     }
 }
 
@@ -252,13 +321,18 @@ mod tests {
     fn panicking_request_frees_its_slot() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
+        let door = Door {
+            listener,
+            is_closed: Mutex::new(false),
+            inside: Arc::new(()),
+        };
         let number = Arc::new(AtomicUsize::new(0));
         let answer = move |mut stream: TcpStream, _: &Place| {
             let number = number.fetch_add(1, Ordering::Relaxed);
             assert!(number >= 2 * CLIENTS_MAX, "one of the first requests");
             stream.write_all(b"yes").unwrap();
         };
-        thread::spawn(move || serve(&listener, answer));
+        thread::spawn(move || serve(&door, answer));
         let begun = Instant::now();
         let mut text = String::new();
         while text != "yes" {
@@ -267,6 +341,33 @@ mod tests {
             text.clear();
             let _ = stream.read_to_string(&mut text); // a request that panics sends no answer
         }
+    }
+
+    #[test]
+    fn clients_of_a_closed_server_wait() {
+        let server = Server::open(listen_address("0").unwrap(), Arc::new(Unwell)).unwrap();
+        let connect = || TcpStream::connect(server.address).unwrap();
+        let mut inside = connect();
+        while server.is_idle() {
+            thread::yield_now();
+        }
+        server.close(true);
+        let mut waits = connect();
+        for stream in [&mut inside, &mut waits] {
+            stream.write_all(b"GET /healthz HTTP/1.1\r\n\r\n").unwrap();
+        }
+        let mut answer = String::new();
+        inside.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+        while !server.is_idle() {
+            thread::yield_now();
+        }
+        waits.set_nonblocking(true).unwrap();
+        thread::sleep(3 * DEAF_FOR);
+        assert!(server.is_idle() && waits.read(&mut [0]).is_err());
+        server.close(false);
+        waits.set_nonblocking(false).unwrap();
+        waits.read_to_string(&mut answer).unwrap();
     }
 
     #[test]
