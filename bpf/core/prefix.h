@@ -51,11 +51,24 @@ TP_INLINE int tp_is_private_ipv4(const __u32 addr[4])
 	       tp_in_ipv4(addr, 0x64400000, 0xffc00000) || tp_in_ipv4(addr, 0xa9fe0000, 0xffff0000);
 }
 
+/* RFC 4291, section 2.5.6. */
+TP_INLINE int tp_is_link_local_ipv6(const __u32 addr[4])
+{
+	return (addr[0] & TP_BE32(0xffc00000)) == TP_BE32(0xfe800000);
+}
+
+/* Whether each link may have another host of this address: RFC 3927 and RFC 4291. */
+TP_INLINE int tp_is_link_local(const __u32 addr[4])
+{
+	return tp_is_ipv4(addr) ? tp_in_ipv4(addr, 0xa9fe0000, 0xffff0000)
+				: tp_is_link_local_ipv6(addr);
+}
+
 /* Unique local (RFC 4193) and link-local (RFC 4291). */
 TP_INLINE int tp_is_private_ipv6(const __u32 addr[4])
 {
 	return (addr[0] & TP_BE32(0xfe000000)) == TP_BE32(0xfc000000) ||
-	       (addr[0] & TP_BE32(0xffc00000)) == TP_BE32(0xfe800000);
+	       tp_is_link_local_ipv6(addr);
 }
 
 TP_INLINE int tp_is_private(const __u32 addr[4])

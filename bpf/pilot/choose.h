@@ -114,7 +114,7 @@ static __always_inline void choose_arm(const struct visit *v, struct tp_node_key
 
 	start->class = class_of(v, start->rtt_us);
 	place->class = choice_dist_class(start->class);
-	start->egress = egress_of(v);
+	start->egress = egress_of(v, place->prefix);
 	part_by_egress(place, start->egress);
 	start->path = assignment_tag(place);
 	start->why = TP_WHY_STALE;

@@ -120,10 +120,10 @@ static __always_inline int flow_conn_start(const struct visit *v, struct tp_flow
 {
 	struct tp_conn_start start = {};
 
-	if (!find_conn_start(tag_of(v->tp), &start) || is_foreign(v->tp, &start))
+	if (!find_conn_start(tag_of(v->tp), &start))
 		return 0;
 	f->arm = start.arm;
-	f->why = start.why;
+	f->why = is_foreign(v->tp, &start) ? TP_WHY_APPLICATION : start.why;
 	f->flags = start.flags & ~(TP_CONN_STEERED | TP_CONN_ASSIGNED);
 	f->opened_ns = opened_ns_of(&start, bpf_ktime_get_ns());
 	return 1;
@@ -135,7 +135,7 @@ static __always_inline void flow_decision(struct visit *v, const struct tp_conn 
 {
 	if (conn && conn->open) {
 		f->arm = conn->arm;
-		f->why = conn->why;
+		f->why = conn->cc_key == tp_cc_key(v->tp) ? conn->why : TP_WHY_APPLICATION;
 		f->flags = conn->flags;
 		f->opened_ns = conn->opened_ns;
 		f->tuned = conn->tuned;
@@ -147,6 +147,8 @@ static __always_inline void flow_decision(struct visit *v, const struct tp_conn 
 		f->why = why_of(v);
 		f->flags = TP_CONN_SIDE_UNKNOWN;
 	}
+	if (TP_WHY_IS_LEFT_ALONE(f->why))
+		f->arm = TP_NO_ARM; /* nobody is charged */
 	if (cfg.dry_run)
 		f->flags |= TP_CONN_DRY_RUN;
 	if (cfg.tunes && !TP_WHY_IS_LEFT_ALONE(f->why))

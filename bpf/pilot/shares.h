@@ -18,14 +18,15 @@
  * high. So an assignment that is about ten minutes old no longer counts. */
 #define STALE_ASSIGNMENT (600 << (30 - TP_OPENED_SHIFT))
 
-/* The interface by which a connection leaves the host, if its policy separates paths by that;
- * else 0.  An interface of another namespace is no way out of the host. */
-static __always_inline __u16 egress_of(const struct visit *v)
+/* The interface by which a connection leaves the host, if its policy separates paths by that, or
+ * its namespace, if another link may have another host of its remote address; else 0.  Apart from
+ * that, an interface of another namespace is no way out of the host. */
+static __always_inline __u16 egress_of(const struct visit *v, const __u32 remote[4])
 {
 	const struct dst_entry *dst;
 
-	if (!(v->policy->separation & TP_SEPARATE_EGRESS) ||
-	    tp_netns_cookie(v->tp) != cfg.host_netns)
+	if (!tp_is_link_local(remote) && (!(v->policy->separation & TP_SEPARATE_EGRESS) ||
+					  tp_netns_cookie(v->tp) != cfg.host_netns))
 		return 0;
 	dst = tp_sock_of(v->tp)->sk_dst_cache;
 	return dst && dst->dev ? (__u16)dst->dev->ifindex : 0;

@@ -9,9 +9,10 @@ use std::{
     time::Duration,
 };
 
+use serde_json::Value;
 use tcpilot_tests::{Daemon, FAR, Lab, PORT, Sink, keys};
 
-use crate::ALWAYS_BBR;
+use crate::{ALWAYS_BBR, GREEDY, tuning::tuned};
 
 fn set(words: &'static str) -> BTreeSet<&'static str> {
     words.split_whitespace().collect()
@@ -107,6 +108,28 @@ fn a_flow_tells_what_the_socket_has() {
     // An unknown address has the knowledge of its neighbours, or of all.
     assert_eq!(explained["paths"][0]["path"]["level"], "global");
     assert_eq!(explained["flows"], serde_json::json!([]));
+}
+
+/// With each learner, and with storage of tunings.
+#[test]
+fn application_choice_after_connect_is_shown_uncharged() {
+    let greedy = ALWAYS_BBR.to_owned() + GREEDY;
+    let window = tuned("\"receive-window\", \"rto\"");
+    for config in [ALWAYS_BBR, &greedy, &window] {
+        let lab = Lab::new();
+        let _sink = Sink::new(&lab.net.far, 5300);
+        let pilot = lab.pilot(config);
+        let mut application = lab.actor();
+        application.tell(&format!("connect {FAR}:5300"));
+        application.tell("send 100000");
+        application.tell("cc cubic");
+        let flow = &pilot.ask("flows")[0];
+        assert_eq!(
+            (&flow["algorithm"], &flow["why"], &flow["charged_to"]),
+            (&"cubic".into(), &"application".into(), &Value::Null),
+            "{config}"
+        );
+    }
 }
 
 #[test]

@@ -375,6 +375,36 @@ fn an_interface_of_another_namespace_parts_nothing() {
 }
 
 #[test]
+fn one_link_local_address_on_two_links_is_two_paths() {
+    let lab = Lab::new();
+    second_way(&lab);
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let links = [c"eth0", c"eth1"].map(|name| {
+        let device = name.to_str().unwrap();
+        for (netns, host) in [(&lab.net.near, "66"), (&lab.net.far, "77")] {
+            netns.ip(&format!("address add fe80::{host}/64 dev {device} nodad"));
+        }
+        (device, index_of(&lab.net.near, name))
+    });
+    let mut learner = Learner::new(&lab, &config());
+    let mut application = lab.actor();
+    let mut domains = Vec::new();
+    for (device, index) in links {
+        application.tell(&format!("device {device}"));
+        connect(&mut application, &format!("[fe80::77%{index}]:5300"));
+        let record = learner.record();
+        assert_eq!(record.egress, index, "{device}");
+        domains.push(record.domain);
+    }
+    assert_ne!(domains[0], domains[1]);
+    // RFC 3927
+    lab.net.near.ip("address add 169.254.7.1/24 dev eth0");
+    lab.net.far.ip("address add 169.254.7.2/24 dev eth0");
+    connect(&mut lab.actor(), "169.254.7.2:5300");
+    assert_eq!(learner.record().egress, links[0].1);
+}
+
+#[test]
 fn policy_can_merge_private_or_separate_public_paths() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);

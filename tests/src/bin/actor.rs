@@ -178,6 +178,7 @@ fn raw_address(address: SocketAddr) -> (libc::sockaddr_storage, u32) {
                 (*to).sin6_family = libc::AF_INET6 as u16;
                 (*to).sin6_port = v6.port().to_be();
                 (*to).sin6_addr.s6_addr = v6.ip().octets();
+                (*to).sin6_scope_id = v6.scope_id();
             }
             (storage, size_of::<libc::sockaddr_in6>() as u32)
         }

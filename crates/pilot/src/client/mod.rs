@@ -183,7 +183,11 @@ pub fn config(command: &ConfigCommand) -> Result<(), Failure> {
             };
             let config = Config::load(Some(file))?;
             let mut text = String::new();
-            for warning in config.warnings() {
+            for warning in config
+                .warnings()
+                .into_iter()
+                .chain(daemon::warnings(&config))
+            {
                 text += &format!("warning: {}\n", printable(&warning));
             }
             text += &format!("{}: ok\n", file.display());

@@ -16,6 +16,7 @@ use tcpilot_netlink::device::name_of;
 use super::{
     Daemon, eligible,
     learning::{KnownPath, LONGEST_TRIAL_S, Learning, Netns},
+    netns::HOST,
     traffic::Traffic,
 };
 use crate::{
@@ -124,6 +125,8 @@ impl Daemon {
         };
         let interface = match seen.egress {
             0 => None,
+            // Of another namespace only the number is known.
+            index if netns != HOST => Some(index.to_string()),
             index => {
                 let known = names.interfaces.entry(index);
                 known.or_insert_with(|| name_of(index.into())).clone()

@@ -147,6 +147,15 @@ pub fn load_config(file: Option<&Path>) -> Result<Config, Failure> {
     Ok(Config::of(load_text(file)?.as_ref())?)
 }
 
+/// Warnings about the configuration on this host.
+pub fn warnings(config: &Config) -> Vec<String> {
+    let root = host::cgroup2_root();
+    root.map_or_else(
+        |_| Vec::new(),
+        |root| rules::warnings(&config.rules(), &root),
+    )
+}
+
 /// The text of the configuration of [`load_config`]; `None`: the defaults.
 fn load_text(file: Option<&Path>) -> Result<Option<Text>, Failure> {
     let default = Path::new(DEFAULT_CONFIG);

@@ -1,6 +1,6 @@
 //! Resolves the rules' cgroups and namespaces to numbers, for the BPF programs to compare.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tcpilot_abi::{TP_OLDER_CGROUPS, tp_rule};
 use tcpilot_config::RuleTemplate;
@@ -70,6 +70,29 @@ fn with_cgroup(rule: tp_rule, found: Option<u64>, former: Option<&tp_rule>) -> O
     (numbers.cgroup_id != 0).then_some(numbers)
 }
 
+/// A warning for each service whose sockets are in another cgroup: systemd makes those of a socket unit in the cgroup
+/// of that unit, and connections to them stay there.
+pub fn warnings(templates: &[RuleTemplate], cgroup_root: &Path) -> Vec<String> {
+    let named = |template: &'_ RuleTemplate| Some(Path::new("/").join(template.cgroup.as_ref()?));
+    let mut cgroups: Vec<PathBuf> = templates.iter().filter_map(named).collect();
+    cgroups.sort();
+    cgroups.dedup();
+    let of_unit = |service: &PathBuf| {
+        let is_service = service.extension()? == "service";
+        let unit = service.with_extension("socket");
+        let exists = cgroup_root.join(unit.strip_prefix("/").ok()?).is_dir();
+        let is_named = cgroups.iter().any(|cgroup| unit.starts_with(cgroup));
+        (is_service && exists && !is_named).then(|| {
+            format!(
+                "{}: connections to the sockets of its socket unit are in another cgroup, {}; name that, too",
+                service.display(),
+                unit.display()
+            )
+        })
+    };
+    cgroups.iter().filter_map(of_unit).collect()
+}
+
 fn resolve_one(template: &RuleTemplate, cgroup_root: &Path, former: Option<&tp_rule>) -> tp_rule {
     let mut rule = template.rule;
     if let Some(cgroup) = &template.cgroup {
@@ -121,6 +144,44 @@ mod tests {
         };
         let rules = resolve(&[template], Path::new("/nonexistent"), &[]);
         assert_eq!(rules[0].disabled, 1);
+    }
+
+    #[test]
+    fn a_service_with_a_socket_unit_is_warned_about() {
+        let root = tempfile::tempdir().unwrap();
+        for unit in [
+            "web.service",
+            "web.socket",
+            "mail.service",
+            "mail.socket",
+            "db.service",
+        ] {
+            std::fs::create_dir_all(root.path().join("system.slice").join(unit)).unwrap();
+        }
+        let warned = |cgroups: &[&str]| {
+            let template = |cgroup: &&str| RuleTemplate {
+                rule: tp_rule::default(),
+                cgroup: Some((*cgroup).to_owned()),
+                namespace: None,
+            };
+            let templates: Vec<_> = cgroups.iter().map(template).collect();
+            warnings(&templates, root.path())
+        };
+        let web = "/system.slice/web.service: connections to the sockets of its socket unit are in another \
+                   cgroup, /system.slice/web.socket; name that, too";
+        assert_eq!(
+            warned(&["system.slice/web.service", "/system.slice/web.service"]),
+            [web]
+        );
+        assert_eq!(
+            warned(&["/system.slice/web.service", "system.slice/web.socket"]),
+            [""; 0]
+        );
+        assert_eq!(
+            warned(&["system.slice", "/system.slice/mail.service"]),
+            [""; 0]
+        );
+        assert_eq!(warned(&["/system.slice/db.service"]), [""; 0]);
     }
 
     #[test]

@@ -59,8 +59,12 @@ impl Prepared {
                 tuning.rwnd_most_bytes = tuning.rwnd_most_bytes.min(u16::MAX.into());
             }
         }
+        let templates = config.rules();
+        for warning in rules::warnings(&templates, &root) {
+            tracing::warn!("{warning}");
+        }
         Ok(Prepared {
-            templates: config.rules(),
+            templates,
             config,
             abi,
             arms,
