@@ -130,6 +130,16 @@ impl Store {
         Ok(arms.map(|arms| arms.split(',').map(str::to_owned).collect()))
     }
 
+    /// The number of saved rows of a policy.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn row_count(&self, policy: &str) -> Result<usize, StateError> {
+        let query = "SELECT COUNT(*) FROM knowledge WHERE policy = ?";
+        let count = self.db.query_row(query, [policy], |row| row.get(0));
+        count.map_err(|error| self.error(error))
+    }
+
     /// Calls `each` with every saved key and row of a policy.
     ///
     /// # Errors

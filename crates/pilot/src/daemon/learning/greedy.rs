@@ -130,6 +130,12 @@ fn key_of(bytes: &[u8], policy: u8) -> Option<tp_node_key> {
     })
 }
 
+/// When a saved row of costs was last changed, by the learner's clock; `None` if it is no such row.
+pub fn costs_at_s(key: &[u8], row: &[u8]) -> Option<f64> {
+    let saved = || serde_json::from_slice::<Saved>(row).ok();
+    Some(is_of_costs(key).then(saved)??.at_s)
+}
+
 impl EpsilonGreedy {
     /// The learner of a policy, with access to the memory of the learning program.
     ///

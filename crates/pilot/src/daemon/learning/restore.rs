@@ -1,14 +1,17 @@
 //! Makes learners from a configuration and saved knowledge, and gives the knowledge to save.
 
+use std::collections::HashSet;
+
 use tcpilot_abi::{TP_MAX_POLICIES, tp_config};
 use tcpilot_config::Config;
 use tcpilot_core::choice_dist::AssignmentSecrets;
+use tcpilot_learner::{Level, learner::key_bytes, saved_at_s};
 
 use super::{
     arms::Arms,
     clock::Clock,
     effect::Saved,
-    greedy::Greedy,
+    greedy::{Greedy, costs_at_s},
     learners::Learners,
     measures::Windows,
     policy_learner::{MoveTerms, PolicyLearner, PolicySettings},
@@ -17,6 +20,11 @@ use crate::state::{Knowledge, StateError, Store, is_of_costs};
 
 /// Maximum number of a policy's rows per save: a megabyte. The allocator keeps the memory of a save.
 const PAGE: usize = 4096;
+
+/// Maximum number of rows of paths taken up, and of nodes above them, for each path that the learner has room for. A file can
+/// have more, for instance after `paths_max` was lowered: the learner would need memory for all of them at once before it
+/// forgets most.
+const ROWS_PER_PATH: usize = 2;
 
 /// Learners with the saved knowledge.
 pub struct Restored {
@@ -108,19 +116,29 @@ impl Restored {
         };
         // Costs stay in the file while another learner works.
         let has_costs = settings.greedy.is_some();
-        let rows = |each: &mut dyn FnMut(&[u8], &[u8])| match store {
-            Some(store) => store.for_each_row(&name, |key, row| {
+        let rows_max = settings.constants.memory.paths_max * ROWS_PER_PATH;
+        let mut skipped = 0;
+        let rows = |each: &mut dyn FnMut(&[u8], &[u8])| {
+            let Some(store) = store else { return Ok(()) };
+            skipped = for_newest(store, &name, rows_max, |key, row| {
                 if has_costs || !is_of_costs(key) {
                     each(key, row);
                 }
-            }),
-            None => Ok(()),
+            })?;
+            Ok(())
         };
         let Some((mut policy, read)) = PolicyLearner::restore(settings, self.clock.now_s(), rows)?
         else {
             return Ok(());
         };
         self.is_anew |= policy.is_unsaved;
+        if skipped > 0 {
+            policy.is_unsaved = true; // so the file forgets them, too
+            tracing::warn!(
+                "{skipped} older rows of policy {name} are forgotten: there is room for {} paths",
+                policy.settings.constants.memory.paths_max
+            );
+        }
         if read.outdated > 0 {
             tracing::info!(
                 "{} rows of policy {name} are for round trips that were told apart below 1 ms; those are \
@@ -144,6 +162,49 @@ impl Restored {
         self.policies.push(policy);
         Ok(())
     }
+}
+
+/// Calls `each` with the rows of a policy: of paths, and of nodes above them, at most the `most` newest; returns the number of the
+/// others. A row without a time, such as a damaged one, is always among them.
+fn for_newest(
+    store: &Store,
+    policy: &str,
+    most: usize,
+    mut each: impl FnMut(&[u8], &[u8]),
+) -> Result<usize, StateError> {
+    if store.row_count(policy)? <= most {
+        store.for_each_row(policy, each)?;
+        return Ok(0);
+    }
+    let (mut count, mut of_paths, mut of_nodes) = (0u32, Vec::new(), Vec::new());
+    store.for_each_row(policy, |key, row| {
+        let is_path = is_of_costs(key) || key.first() == Some(&(Level::Path as u8));
+        let times = if is_path {
+            &mut of_paths
+        } else {
+            &mut of_nodes
+        };
+        let at_s = saved_at_s(key, row).or_else(|| costs_at_s(key, row));
+        times.extend(at_s.map(|at_s| (at_s, count)));
+        count += 1;
+    })?;
+    let mut is_skipped = vec![false; count as usize];
+    for times in [&mut of_paths, &mut of_nodes] {
+        let skipped = times.len().saturating_sub(most);
+        if skipped > 0 {
+            times.select_nth_unstable_by(skipped - 1, |a, b| a.0.total_cmp(&b.0));
+            let older = times.iter().take(skipped);
+            older.for_each(|(_, number)| is_skipped[*number as usize] = true);
+        }
+    }
+    let skipped = is_skipped.iter().filter(|is| **is).count();
+    let mut is_skipped = is_skipped.into_iter();
+    store.for_each_row(policy, |key, row| {
+        if is_skipped.next() == Some(false) {
+            each(key, row);
+        }
+    })?;
+    Ok(skipped)
 }
 
 /// Whether there are saved rows of a policy, and they compare the same algorithms with the same default. Other
@@ -262,9 +323,16 @@ impl PolicyLearner {
         if store.known_arms(&name)?.as_deref() != Some(self.settings.arms.names()) {
             return Ok(());
         }
+        let known: HashSet<_> = self
+            .learner
+            .paths()
+            .map(|path| key_bytes(&path).to_vec())
+            .collect();
         let mut damaged = 0;
         store.for_each_row(&name, |key, row| {
-            damaged += u64::from(!self.measures.put(key, row));
+            if known.contains(key) {
+                damaged += u64::from(!self.measures.put(key, row));
+            }
         })?;
         if damaged > 0 {
             let policy = &self.settings.name;
@@ -278,7 +346,13 @@ impl PolicyLearner {
 
 #[cfg(test)]
 mod tests {
+    use tcpilot_learner::{Lineage, bytes::Writer};
+
     use super::*;
+    use crate::{
+        daemon::learning::learners::tests::{learners_of, settings, update},
+        state::SavedRow,
+    };
 
     #[test]
     fn hosts_replaceable_default_comes_first() {
@@ -286,6 +360,66 @@ mod tests {
         assert_eq!(defaults(&config, Some("reno")), ["reno", "cubic"]);
         assert_eq!(defaults(&config, Some("bbr")), ["cubic", "reno"]);
         assert_eq!(defaults(&config, None), ["cubic", "reno"]);
+    }
+
+    fn store(all: &[Knowledge]) -> (tempfile::TempDir, Store) {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut store, _) = Store::open(&dir.path().join("state.db")).unwrap();
+        store.save_knowledge(all).unwrap();
+        (dir, store)
+    }
+
+    #[test]
+    fn of_too_many_rows_the_newest_are_taken_up() {
+        // All nodes are newer than all paths.
+        let row = |number: u32| {
+            let (level, shift) = [(Level::Path, 0), (Level::Group, 8)][number as usize / 100];
+            let prefix = 0xffff_0800_0000 + (u128::from(number) << shift);
+            let node = Lineage::of_prefix(prefix, 0, 0).node(level);
+            let at_s = f64::from(number * 37 % 100 + number / 100 * 100);
+            let mut row = Writer::new();
+            row.f64(at_s);
+            (key_bytes(&node).to_vec(), row.finish())
+        };
+        let mut rows: Vec<SavedRow> = (0..200).map(row).collect();
+        rows.push((vec![0xff, 0], b"a head".to_vec()));
+        let (_dir, store) = store(&[Knowledge {
+            policy: "default".to_owned(),
+            rows,
+            ..Knowledge::default()
+        }]);
+        let taken = |most| {
+            let (mut heads, mut times) = (0, Vec::new());
+            let skipped = for_newest(&store, "default", most, |key, row| {
+                match saved_at_s(key, row) {
+                    Some(at_s) => times.push(at_s as u32),
+                    None => heads += 1,
+                }
+            });
+            times.sort_unstable();
+            assert_eq!(heads, 1);
+            (skipped.unwrap(), times)
+        };
+        let newest: Vec<u32> = (90..100).chain(190..200).collect();
+        assert_eq!(taken(10), (180, newest));
+        assert_eq!(taken(100), (0, (0..200).collect()));
+        assert_eq!(taken(1000), (0, (0..200).collect()));
+    }
+
+    #[test]
+    fn measures_of_unknown_paths_take_no_memory() {
+        let (mut learners, _) = learners_of(settings(100), &[]);
+        update(&mut learners, &["192.0.2.1", "198.51.100.1"], 4);
+        let saved = learners.unsaved(true);
+        let measures = saved
+            .iter()
+            .find(|one| one.policy == measures_of(&settings(100).name));
+        let keys: Vec<_> = measures.unwrap().rows.iter().map(|row| &row.0).collect();
+        assert_eq!(keys.len(), 2);
+        let (_dir, store) = store(&saved);
+        let mut policy = PolicyLearner::anew(settings(100), 0.0).unwrap();
+        policy.read_measures(&store).unwrap();
+        assert!(keys.iter().all(|key| policy.measures.row(key).is_none()));
     }
 
     #[test]
