@@ -19,7 +19,7 @@ figures! {
         algorithm: String, "Algorithm";
         /// Why it has this algorithm, in a word; docs/use/commands.md explains each.
         why: String, "Why";
-        /// The algorithm charged with its cost.
+        /// The algorithm charged with its cost; `null` for a connection left alone.
         charged_to: Option<String>;
         /// The matching policy.
         policy: String;

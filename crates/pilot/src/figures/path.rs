@@ -39,7 +39,7 @@ figures! {
         /// The node whose knowledge this is. `path` is the path itself. `group`, `site`, `class` and `global` show
         /// the knowledge for unseen addresses below the node; they have no measures.
         level: String;
-        /// The host's outgoing interface; `null` if all interfaces share the path.
+        /// The host's outgoing interface, or the number of another namespace's; `null` if all interfaces share the path.
         interface: Option<String>;
         /// The class of handshakes of the path: RTT, ECN, window, interface, side; `null` for the node
         /// `global`.
