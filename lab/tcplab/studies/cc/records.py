@@ -11,7 +11,7 @@ from tcplab.studies import cells
 from tcplab.studies.cc import laws
 from tcplab.studies.cells import Record
 
-FLOW = "one"
+_FLOW = "one"
 """The compared flow."""
 _VALUES = ("goodput_mbit", "cwnd_packets", "rtt_ms_mean", "retransmit_ratio")
 
@@ -23,7 +23,7 @@ def of_campaign(campaign: Campaign) -> list[Record]:
 
 def _record(campaign: Campaign, cell: Cell) -> Record:
     metrics = cell.metrics() or cell_metrics(cell)
-    values = {name: metrics["groups"][FLOW].get(name) for name in _VALUES}
+    values = {name: metrics["groups"][_FLOW].get(name) for name in _VALUES}
     values["ack_ns"] = metrics["values"].get("ack_ns")
     found = {
         **cells.origin(campaign, cell),

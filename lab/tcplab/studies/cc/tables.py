@@ -43,7 +43,7 @@ def laws(records: Sequence[Record]) -> str:
         row.append(_shown([run["grown"] for run in runs], with_range=True))
         row += [_shown([run[name] for run in runs]) for name in ("kept", "kept_law")]
         rows.append([*row, f"{median(run['queued'] for run in runs):.1f}"])
-    return pages.rows([*head, "kept at a loss", "law", "queue, packets"], rows)
+    return pages.rows([*head, "kept at a loss", "kept by the law", "queue, packets"], rows)
 
 
 def _shown(values: Sequence[float | None], with_range: bool = False) -> str:
