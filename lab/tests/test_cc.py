@@ -1,73 +1,113 @@
-"""The comparison of congestion controls: pairs of runs, and their verdicts."""
+"""The comparison of congestion controls: records, pairs of runs, and their verdicts."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
+from synthetic import write_campaign, write_cell
 
 from tcplab.algorithms import stand_in
-from tcplab.results.read import Campaign
+from tcplab.results.read import read_campaign
 from tcplab.scenario import load
 from tcplab.scenario.load import find
-from tcplab.studies.cc import laws
-from tcplab.studies.cc.modules import (
-    Difference,
-    costs,
-    difference,
-    outside,
-    overview,
-    pairs,
-    table,
-)
+from tcplab.studies.cc import laws, records, tables
+from tcplab.studies.cc.modules import Difference, difference, pairs
 
 
-def add(
-    folder: Path, cc: str, condition: str, repetition: int, goodput: float, **more: float
-) -> None:
-    """A cell with its metrics."""
-    name = f"{condition}-{cc}.{repetition}"
-    place = folder / "cells" / name
-    place.mkdir(parents=True)
-    labels = {"condition": condition, "cc": cc}
-    cell = {"id": name, "labels": labels, "repetition": repetition, "status": "ok"}
-    (place / "cell.json").write_text(json.dumps(cell))
-    group = {"goodput_mbit": goodput, "cwnd_packets": 50.0, "rtt_ms_mean": 60.0}
-    group["retransmit_ratio"] = more.pop("again", 0.01)
-    metrics = {"groups": {"one": group}, "values": more}
-    (place / "metrics.json").write_text(json.dumps(metrics))
+def record(
+    campaign: str, cc: str, condition: str, goodput: float = 5.0, **more: Any
+) -> dict[str, Any]:
+    values = {"goodput_mbit": goodput, "cwnd_packets": 50.0, "rtt_ms_mean": 60.0}
+    values["retransmit_ratio"] = more.pop("again", 0.01)
+    if "ack_ns" in more:
+        values["ack_ns"] = more.pop("ack_ns")
+    labels = {"cc": cc, "condition": condition}
+    return {"campaign": campaign, "place": "machine", "labels": labels, "values": values, **more}
 
 
 @pytest.fixture
-def campaign(tmp_path: Path) -> Campaign:
-    for repetition, (theirs, ours) in enumerate([(5, 5.02), (5.1, 5.1), (4.9, 4.9)]):
-        add(tmp_path, "highspeed", "clean", repetition, theirs, ack_ns=2000)
-        add(tmp_path, "tp_hstcp", "clean", repetition, ours, ack_ns=2500, again=0.03)
-        add(tmp_path, "reno", "loss", repetition, theirs)
-        add(tmp_path, "tp_reno", "loss", repetition, ours * 1.4)
-    add(tmp_path, "bic", "clean", 0, 7)
-    return Campaign(tmp_path, {"campaign": "modules", "axes": {"condition": ["clean", "loss"]}})
+def found() -> list[dict[str, Any]]:
+    """Parts of a campaign, the later conditions first."""
+    whole = []
+    for theirs, ours in [(5, 5.02), (5.1, 5.1), (4.9, 4.9)]:
+        whole.append(record("modules", "reno", "loss", theirs))
+        whole.append(record("modules", "tp_reno", "loss", ours * 1.4))
+        whole.append(record("modules", "highspeed", "clean", theirs, ack_ns=2000))
+        whole.append(record("modules", "tp_hstcp", "clean", ours, ack_ns=2500, again=0.03))
+    return [*whole, record("modules", "bic", "clean", 7)]
 
 
-def test_kernel_and_tcpilot_algorithms_form_pairs(campaign: Campaign) -> None:
-    found = pairs([campaign])
-    assert [(pair.algorithm, pair.condition) for pair in found] == [
+def page_of(found: list[dict[str, Any]], *names: str) -> list[str]:
+    marks = "".join(f"<!-- table: {name} machine -->\nold\n<!-- end -->\n" for name in names)
+    return tables.renewed(marks, found).splitlines()
+
+
+def test_kernel_and_tcpilot_algorithms_form_pairs(found: list[dict[str, Any]]) -> None:
+    assert {(pair.algorithm, pair.condition) for pair in pairs(found)} == {
         ("hstcp", "clean"),
         ("reno", "loss"),
-    ], "bic has no run of ours"
-    assert table(found).splitlines()[2] == (
+    }, "bic has no run of ours"
+    assert page_of(found, "modules-cells")[4] == (
         "| hstcp | clean | 3, 3 | 5.00 → 5.01 (+0.1 %: -4 to +5) "
         "| 50.00 → 50.00 (+0.0 %: +0 to +0) | 60.00 → 60.00 (+0.0 %: +0 to +0) | 1.00 % → 3.00 % |"
     )
-    assert "(+40.2 %: +34 to +46 *)" in table(found)
-    assert outside(found) == 1
-    assert overview(found).splitlines()[2:] == [
+    assert "(+40.2 %: +34 to +46 *)" in page_of(found, "modules-cells")[5]
+    assert page_of(found, "modules-overview")[2:8] == [
+        "| algorithm | clean | loss |",
+        "| --- | --- | --- |",
         "| hstcp | +0.1 +0.0 +0.0 | – |",
         "| reno | – | +40.2* +0.0 +0.0 |",
+        "",
+        "1 of 6 figures are outside their bounds.",
     ]
-    assert costs(found).splitlines()[2:] == ["| hstcp | clean | 2000 | 2500 | 1.25 |"]
+    assert page_of(found, "modules-costs")[4:-2] == ["| hstcp | clean | 2000 | 2500 | 1.25 |"]
+
+
+def test_rows_follow_the_scenario_whatever_was_published_first() -> None:
+    law = {"cuts": 8, "kept": 0.5, "kept_law": None, "grown": None, "queued": 39.0}
+    found = [
+        record("laws", cc, condition, law=law)
+        for condition in ("100 Mbit/s", "20 Mbit/s")
+        for cc in ("tp_reno", "reno")
+    ]
+    found.append(record("laws", "reno", "20 Mbit/s", law={**law, "cuts": 6, "grown": 0.9}))
+    found.append(record("laws", "reno", "20 Mbit/s", law={**law, "cuts": 9, "grown": 1.0}))
+    lines = page_of(found, "laws", "laws-pairs")
+    assert lines[4:8] == [
+        "| reno | 20 Mbit/s | 3 | 8 | 0.95 (0.90 to 1.00) | 0.50 | – | 39.0 |",
+        "| reno | 100 Mbit/s | 1 | 8 | – | 0.50 | – | 39.0 |",
+        "| tp_reno | 20 Mbit/s | 1 | 8 | – | 0.50 | – | 39.0 |",
+        "| tp_reno | 100 Mbit/s | 1 | 8 | – | 0.50 | – | 39.0 |",
+    ]
+    assert lines[-4].startswith("| reno | 20 Mbit/s | 3, 1 | 5.00 → 5.00 (+0.0 %) |")
+
+
+def test_a_table_without_records_says_so(found: list[dict[str, Any]]) -> None:
+    assert "Not run yet." in page_of(found, "laws")
+    assert "Not run yet." in page_of([], "modules-overview")
+
+
+def test_records_have_the_flows_figures_and_the_laws(tmp_path: Path) -> None:
+    def of(name: str, **values: Any) -> dict[str, Any]:
+        folder = write_campaign(tmp_path, name, {"condition": ["clean"], "cc": ["tp_reno"]})
+        labels = {"condition": "clean", "cc": "tp_reno"}
+        cell = write_cell(folder, labels, samples=sawtooth(0.5, 1).replace(UNSET, None))
+        group = {"goodput_mbit": 18.8888888, "cwnd_packets": 50.0, "rtt_ms_mean": None}
+        metrics = {"groups": {"one": group}, "values": values}
+        (cell / "metrics.json").write_text(json.dumps(metrics))
+        (only,) = records.of_campaign(read_campaign(folder))
+        return only
+
+    modules = of("modules", ack_ns=2222.2222)
+    assert modules["values"] == {"goodput_mbit": 18.8889, "cwnd_packets": 50.0, "ack_ns": 2222.22}
+    assert modules["command"] == "tcplab run modules --quick --kernel 6.1" and "law" not in modules
+    law = of("laws")["law"]
+    assert (law["cuts"], law["kept_law"]) == (18, 0.5), "without the end of slow start"
+    assert law["grown"] == pytest.approx(1, abs=0.02)
 
 
 def test_difference_explained_by_chance_stays_within_bound() -> None:
@@ -89,9 +129,13 @@ def test_the_campaign_has_both_of_every_pair() -> None:
     assert any(point.cell.measure.acks for point in scenario.points)
 
 
+UNSET = 2**31 - 1.0
+"""A threshold before the first loss."""
+
+
 def sawtooth(kept: float, step: float) -> pd.DataFrame:
     """60 s of a window: it loses at 100 packets, keeps a part, and grows by `step` a round."""
-    window, threshold, t_s, rows = 50.0, 2**31 - 1.0, 0.0, []
+    window, threshold, t_s, rows = 50.0, UNSET, 0.0, []
     while t_s < 60:
         if window >= 100:
             threshold = window = window * kept
@@ -103,15 +147,14 @@ def sawtooth(kept: float, step: float) -> pd.DataFrame:
 
 
 def test_growth_and_losses_are_compared_with_the_law() -> None:
-    reno = laws.of_samples("reno", "20 Mbit/s", sawtooth(0.5, 1))
+    reno = laws.of_samples("reno", sawtooth(0.5, 1))
     assert (reno.grown, reno.kept) == (pytest.approx(1, abs=0.02), pytest.approx(0.5, abs=0.01))
     assert (reno.cuts, reno.kept_law) == (19, 0.5)
-    slow = laws.of_samples("reno", "20 Mbit/s", sawtooth(0.7, 0.5))
+    slow = laws.of_samples("reno", sawtooth(0.7, 0.5))
     assert (slow.grown, slow.kept) == (pytest.approx(0.5, abs=0.02), pytest.approx(0.7, abs=0.01))
-    hybla = laws.of_samples("hybla", "20 Mbit/s", sawtooth(0.5, 1))
+    hybla = laws.of_samples("hybla", sawtooth(0.5, 1))
     assert hybla.grown == pytest.approx(1 / 2.56, abs=0.02)
-    assert laws.table([reno]).splitlines()[2].startswith("| reno | 20 Mbit/s | 1 | 19 | 1.0")
-    without = laws.of_samples("bbr", "20 Mbit/s", sawtooth(0.5, 1))
+    without = laws.of_samples("bbr", sawtooth(0.5, 1))
     assert (without.grown, without.kept_law) == (None, None)
 
 
@@ -120,8 +163,8 @@ def test_repeated_cuts_to_equal_ssthresh_are_counted() -> None:
     samples["ssthresh_packets"] = samples["ssthresh_packets"].clip(upper=50)
     # The window comes down over a round, as RFC 6937 has it.
     samples["cwnd_packets"] = samples["cwnd_packets"].rolling(4, min_periods=1).mean()
-    samples.loc[samples.index[:100], "ssthresh_packets"] = 2**31 - 1
-    same = laws.of_samples("reno", "20 Mbit/s", samples)
+    samples.loc[samples.index[:100], "ssthresh_packets"] = UNSET
+    same = laws.of_samples("reno", samples)
     assert same.cuts == 19 and same.grown == pytest.approx(1, abs=0.03)
 
 

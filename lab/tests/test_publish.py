@@ -47,16 +47,30 @@ def table_of(rows: list[dict[str, Any]]) -> Any:
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
 def test_pages_are_what_their_records_give(study: Study) -> None:
-    assert publish.renewed(study) == study.page.read_text(), "run: tcplab publish"
+    for page, text in publish.renewed(study).items():
+        assert text == page.read_text(), "run: tcplab publish"
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
 def test_a_study_takes_campaigns_that_exist(study: Study) -> None:
     assert set(study.campaigns) <= set(names())
     assert {record["campaign"] for record in study.records()} <= set(study.campaigns)
-    page = study.page.read_text()
-    assert page.count("<!-- table: ") == page.count("<!-- end -->")
-    assert bool(pages.tables(page)) == bool(study.campaigns)
+    for text in (page.read_text() for page in study.pages):
+        assert text.count("<!-- table: ") == text.count("<!-- end -->")
+        assert bool(pages.tables(text)) == bool(study.campaigns)
+
+
+def test_a_study_of_two_pages_renews_both(measured: Path, tmp_path: Path) -> None:
+    folder = write_campaign(tmp_path, "laws", {"condition": ["20 Mbit/s"], "cc": ["reno"]})
+    file = folder / "manifest.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "quick": False}))
+    written, refused = publish.publish([folder])
+    assert refused == []
+    assert written == [
+        measured / "data" / "congestion-controls.jsonl.xz",
+        measured / "congestion-controls.md",
+        measured / "congestion-controls-cells.md",
+    ]
 
 
 def test_a_published_campaign_renews_its_page(measured: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Publishes campaigns in docs/measured: each study's records in data/STUDY.jsonl.xz, and its page.
+"""Publishes campaigns in docs/measured: each study's records in data/STUDY.jsonl.xz, and its pages.
 
 A study is two functions: `of_campaign` makes records of a campaign, and `renewed` makes the tables
 of a page from all records.
@@ -15,6 +15,8 @@ from tcplab.studies import cells
 from tcplab.studies import page as pages
 from tcplab.studies.campaigns import records as campaigns_records
 from tcplab.studies.campaigns import tables as campaigns_tables
+from tcplab.studies.cc import records as cc_records
+from tcplab.studies.cc import tables as cc_tables
 from tcplab.studies.cells import Record
 from tcplab.studies.effect import records as effect_records
 from tcplab.studies.effect import tables as effect_tables
@@ -32,14 +34,14 @@ MEASURED = Path(__file__).parents[3] / "docs" / "measured"
 
 @dataclass(frozen=True)
 class Study:
-    """Campaigns whose figures stand on one page."""
+    """Campaigns whose figures stand on the same pages."""
 
     name: str
     campaigns: tuple[str, ...]
     of_campaign: Callable[[Campaign], list[Record]]
     renewed: Callable[[str, list[Record]], str]
-    page_name: str | None = None
-    """Unless it is the study's."""
+    page_names: tuple[str, ...] = ()
+    """Unless one page has the study's name."""
     takes_quick: bool = False
     whole_axis: str | None = None
     """A record needs every value of this axis."""
@@ -49,8 +51,8 @@ class Study:
         return MEASURED / "data" / f"{self.name}.jsonl.xz"
 
     @property
-    def page(self) -> Path:
-        return MEASURED / f"{self.page_name or self.name}.md"
+    def pages(self) -> list[Path]:
+        return [MEASURED / f"{name}.md" for name in self.page_names or (self.name,)]
 
     def records(self) -> list[Record]:
         """The published ones."""
@@ -84,6 +86,13 @@ STUDIES = (
         campaigns_tables.renewed,
     ),
     Study(
+        "congestion-controls",
+        ("modules", "laws"),
+        cc_records.of_campaign,
+        cc_tables.renewed,
+        page_names=("congestion-controls", "congestion-controls-cells"),
+    ),
+    Study(
         "effect",
         ("effect", "effect-days", "effect-guard"),
         effect_records.of_campaign,
@@ -114,7 +123,7 @@ STUDIES = (
         ("choice", "cost", "tunings", "short", "bulk", "memory", "scale"),
         pilot_records.of_campaign,
         pilot_tables.renewed,
-        page_name="results",
+        page_names=("results",),
         whole_axis="variant",
     ),
     Study("watch-recall", (), lambda _: [], _watch_recall),
@@ -149,8 +158,9 @@ def publish(folders: Sequence[Path]) -> tuple[list[Path], list[str]]:
             cells.save(study.data, known)
             written.append(study.data)
         if study.name in found or not folders:
-            study.page.write_text(renewed(study), encoding="utf-8")
-            written.append(study.page)
+            for page, text in renewed(study).items():
+                page.write_text(text, encoding="utf-8")
+                written.append(page)
     return written, refused
 
 
@@ -163,18 +173,19 @@ def _records(folder: Path) -> tuple[str, list[Record]]:
     return study.name, study.of_campaign(campaign)
 
 
-def renewed(study: Study) -> str:
-    """The page, with tables from its records."""
-    return study.renewed(study.page.read_text(encoding="utf-8"), study.records())
+def renewed(study: Study) -> dict[Path, str]:
+    """The pages, with tables from the study's records."""
+    records = study.records()
+    return {page: study.renewed(page.read_text(encoding="utf-8"), records) for page in study.pages}
 
 
 def shown(folder: Path) -> str:
     """A campaign's tables as its page would have them, without publishing.  Raises ResultsError."""
     campaign = read_campaign(folder)
     study = study_of(campaign)
-    page = study.page.read_text(encoding="utf-8")
+    text = "".join(page.read_text(encoding="utf-8") for page in study.pages)
     empty, full = (
-        pages.tables(study.renewed(page, records)) for records in ([], study.of_campaign(campaign))
+        pages.tables(study.renewed(text, records)) for records in ([], study.of_campaign(campaign))
     )
     return "\n".join(
         f"{name} {place}\n{table}"

@@ -1,2 +1,2 @@
-"""tcpilot's congestion controls compared with the kernel's (`modules`) and with their laws
-(`laws`): each judges the campaign of its name."""
+"""tcpilot's congestion controls compared with the kernel's (campaign `modules`) and with their laws
+(`laws`): records, and the tables of their pages."""

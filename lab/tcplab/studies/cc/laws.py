@@ -7,7 +7,7 @@ the RFCs and papers, written again here: nothing is shared with bpf/cc.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import log
 from statistics import median
@@ -16,8 +16,6 @@ from typing import Any
 import pandas as pd
 
 from tcplab.algorithms import without_prefix
-from tcplab.results.read import Campaign
-from tcplab.studies import page as pages
 
 _NEEDED = ("t_s", "cwnd_packets", "srtt_us", "min_rtt_us")
 _SETTLE_ROUNDS = 3
@@ -131,8 +129,6 @@ one; for illinois and veno it is the one at a full queue."""
 class Found:
     """One connection: measured values, and the law's."""
 
-    cc: str
-    condition: str
     cuts: int
     kept: float | None
     kept_law: float | None
@@ -181,7 +177,7 @@ def _state(row: Mapping[str, float], cut: Mapping[str, float], highest_rtt: floa
     )
 
 
-def of_samples(cc: str, condition: str, samples: pd.DataFrame) -> Found:
+def of_samples(cc: str, samples: pd.DataFrame) -> Found:
     """Every loss, and the growth of every epoch but the last, unended by a loss, up to its largest
     window: behind it the window comes down, over a round."""
     growth, kept = LAWS.get(without_prefix(cc), (None, None))
@@ -206,41 +202,9 @@ def of_samples(cc: str, condition: str, samples: pd.DataFrame) -> Found:
             )
     queue = ordered["cwnd_packets"] * (1 - ordered["min_rtt_us"] / ordered["srtt_us"])
     return Found(
-        cc,
-        condition,
         len(parts),
         median(parts) if parts else None,
         median(parts_law) if parts_law else None,
         gained / gained_law if gained_law else None,
         float(queue.median()),
     )
-
-
-def of_campaign(campaign: Campaign) -> list[Found]:
-    """Every good cell."""
-    return [
-        of_samples(str(cell.labels["cc"]), str(cell.labels["condition"]), cell.samples())
-        for cell in campaign.cells()
-        if cell.status == "ok"
-    ]
-
-
-def table(found: Sequence[Found]) -> str:
-    """A row for each algorithm and condition: medians of the repetitions, and growth's range."""
-    head = ["algorithm", "condition", "runs", "losses", "growth over the law's"]
-    rows = []
-    for cc, condition in dict.fromkeys((one.cc, one.condition) for one in found):
-        runs = [one for one in found if (one.cc, one.condition) == (cc, condition)]
-        row = [cc, condition, str(len(runs)), f"{median(one.cuts for one in runs):.0f}"]
-        row.append(_shown([one.grown for one in runs], with_range=True))
-        row += [_shown([one.kept for one in runs]), _shown([one.kept_law for one in runs])]
-        rows.append([*row, f"{median(one.queued for one in runs):.1f}"])
-    return pages.rows([*head, "kept at a loss", "law", "queue, packets"], rows)
-
-
-def _shown(values: Sequence[float | None], with_range: bool = False) -> str:
-    known = [value for value in values if value is not None]
-    if not known:
-        return pages.NONE
-    spread = f" ({min(known):.2f} to {max(known):.2f})" if with_range and len(known) > 1 else ""
-    return f"{median(known):.2f}{spread}"

@@ -1,4 +1,4 @@
-"""The kernel's congestion controls and tcpilot's of the same names: a campaign as tables.
+"""The kernel's congestion controls and tcpilot's of the same names: records as tables.
 
 Each pair and condition has the means over the repetitions, and our difference from the kernel's in
 percent, with its 95 % interval by Welch's test.
@@ -6,7 +6,7 @@ percent, with its 95 % interval by Welch's test.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,17 +14,15 @@ from scipy.stats import ttest_ind
 
 from tcplab.algorithms import OWN_NAMES, is_own, without_prefix
 from tcplab.catalogue import percent
-from tcplab.metrics import cell_metrics
-from tcplab.results.read import Campaign
+from tcplab.studies import page as pages
+from tcplab.studies.cells import Record
 
 BOUNDS = {"goodput_mbit": 3.0, "cwnd_packets": 5.0, "rtt_ms_mean": 5.0}
 """Allowed differences, in percent."""
 PRICE = "retransmit_ratio"
 COST = "ack_ns"
-FLOW = "one"
-"""The compared flow."""
 
-Values = Mapping[str, float | None]
+Values = Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -38,8 +36,9 @@ class Pair:
 
     def figures(self, metric: str) -> tuple[list[float], list[float]]:
         """The kernel's, and ours."""
-        known = [[run[metric] for run in runs] for runs in (self.theirs, self.ours)]
-        theirs, ours = ([value for value in row if value is not None] for row in known)
+        theirs, ours = (
+            [run[metric] for run in runs if metric in run] for runs in (self.theirs, self.ours)
+        )
         return theirs, ours
 
 
@@ -77,34 +76,32 @@ def difference(theirs: Sequence[float], ours: Sequence[float]) -> Difference:
     return Difference(middle, float(interval.low) / whole, float(interval.high) / whole)
 
 
-def pairs(campaigns: Sequence[Campaign]) -> list[Pair]:
-    """The pairs from parts of one campaign, in its order, without incomplete pairs."""
+def pairs(records: Iterable[Record]) -> list[Pair]:
+    """Complete pairs, in the order of the records."""
     runs: dict[tuple[str, str], tuple[list[Values], list[Values]]] = {}
-    for cell in (cell for campaign in campaigns for cell in campaign.cells()):
-        if cell.status != "ok":
-            continue
-        found = cell.metrics() or cell_metrics(cell)
-        values = {**found["groups"][FLOW], COST: found["values"].get(COST)}
-        name = str(cell.labels["cc"])
+    for record in records:
+        name = str(record["labels"]["cc"])
         bare = without_prefix(name)
-        key = (OWN_NAMES.get(bare, bare), str(cell.labels["condition"]))
-        runs.setdefault(key, ([], []))[is_own(name)].append(values)
-    labels = (str(label) for campaign in campaigns for label in campaign.axes["condition"])
-    order = {label: place for place, label in enumerate(dict.fromkeys(labels))}
-    whole = [Pair(*key, *both) for key, both in runs.items() if all(both)]
-    return sorted(whole, key=lambda pair: (pair.algorithm, order.get(pair.condition, 0)))
+        key = (OWN_NAMES.get(bare, bare), str(record["labels"]["condition"]))
+        runs.setdefault(key, ([], []))[is_own(name)].append(record["values"])
+    return [Pair(*key, *both) for key, both in runs.items() if all(both)]
+
+
+def _by_algorithm(found: Iterable[Pair]) -> list[Pair]:
+    return sorted(found, key=lambda pair: pair.algorithm)
 
 
 def overview(found: Sequence[Pair]) -> str:
     """A row for each algorithm: how much goodput, window and RTT differ under each condition, in
-    percent; an asterisk as in the table."""
+    percent; an asterisk as in the table.  Below it the number of asterisks."""
     conditions = list(dict.fromkeys(pair.condition for pair in found))
     by_key = {(pair.algorithm, pair.condition): pair for pair in found}
-    rows = [["algorithm", *conditions]]
-    for algorithm in dict.fromkeys(pair.algorithm for pair in found):
+    rows = []
+    for algorithm in sorted({pair.algorithm for pair in found}):
         mine = [by_key.get((algorithm, condition)) for condition in conditions]
-        rows.append([algorithm, *(_short(pair) if pair else "–" for pair in mine)])
-    return _markdown(rows)
+        rows.append([algorithm, *(_short(pair) if pair else pages.NONE for pair in mine)])
+    count = f"{outside(found)} of {len(BOUNDS) * len(found)} figures are outside their bounds."
+    return f"{pages.rows(['algorithm', *conditions], rows)}\n{count}\n"
 
 
 def _short(pair: Pair) -> str:
@@ -118,8 +115,8 @@ def _short(pair: Pair) -> str:
 def table(found: Sequence[Pair]) -> str:
     """Every pair; an asterisk marks significant values outside their bound."""
     head = ["algorithm", "condition", "runs", "goodput, Mbit/s", "window, packets", "RTT, ms"]
-    rows = [[*head, "sent again"]]
-    for pair in found:
+    rows = []
+    for pair in _by_algorithm(found):
         row = [pair.algorithm, pair.condition, f"{len(pair.theirs)}, {len(pair.ours)}"]
         for metric, bound in BOUNDS.items():
             theirs, ours = pair.figures(metric)
@@ -128,19 +125,20 @@ def table(found: Sequence[Pair]) -> str:
             row.append(f"{np.mean(theirs):.2f} → {np.mean(ours):.2f} ({apart}{mark})")
         price = (percent(float(np.mean(values))) for values in pair.figures(PRICE))
         rows.append([*row, " → ".join(price)])
-    return _markdown(rows)
+    return pages.rows([*head, "sent again"], rows)
 
 
 def costs(found: Sequence[Pair]) -> str:
-    """The kernel's time on an acknowledgement, if the campaign measured it."""
-    rows = [["algorithm", "condition", "the kernel's, ns", "ours, ns", "ours over the kernel's"]]
-    for pair in found:
+    """The kernel's time on an acknowledgement, under the conditions that measure it."""
+    head = ["algorithm", "condition", "the kernel's, ns", "ours, ns", "ours over the kernel's"]
+    rows = []
+    for pair in _by_algorithm(found):
         theirs, ours = pair.figures(COST)
         if theirs and ours:
             means = float(np.mean(theirs)), float(np.mean(ours))
             words = [f"{mean:.0f}" for mean in means]
             rows.append([pair.algorithm, pair.condition, *words, f"{means[1] / means[0]:.2f}"])
-    return _markdown(rows) if len(rows) > 1 else ""
+    return pages.rows(head, rows)
 
 
 def outside(found: Sequence[Pair]) -> int:
@@ -150,8 +148,3 @@ def outside(found: Sequence[Pair]) -> int:
         for pair in found
         for metric, bound in BOUNDS.items()
     )
-
-
-def _markdown(rows: Sequence[Sequence[str]]) -> str:
-    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
