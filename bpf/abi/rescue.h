@@ -48,6 +48,9 @@ struct tp_rescue {
 	__u8 arm;		 /* before the switch */
 	__u8 flags;		 /* enum tp_rescue_flags */
 	char cc[TP_CC_NAME_MAX]; /* before the switch: it may be no arm */
+	__u16 queued;		 /* all bouts with a queue */
+	__u16 clear;		 /* all without */
+	__u32 pad;
 };
 
 enum tp_rescue_flags {
@@ -67,7 +70,7 @@ struct tp_refusal {
 	__u32 pad;
 };
 
-TP_ASSERT_SIZE(tp_rescue, 56);
+TP_ASSERT_SIZE(tp_rescue, 64);
 TP_ASSERT_SIZE(tp_refusal, 16);
 
 #endif

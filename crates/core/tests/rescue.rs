@@ -126,6 +126,22 @@ fn a_queue_means_that_the_loss_is_congestion() {
 }
 
 #[test]
+fn bouts_are_counted_by_their_queue() {
+    let mut connection = Connection::new();
+    connection.bouts(3, 50);
+    connection.sends(20, 2, 10); // more of the same bout
+    connection.now.srtt_us = 48_000;
+    connection.bouts(2, 50);
+    connection.now.cwnd = connection.now.ssthresh - 1;
+    connection.bouts(4, 50); // ends of slow starts
+    assert_eq!((connection.rescue.queued, connection.rescue.clear), (2, 3));
+    connection.now.cwnd = connection.now.ssthresh;
+    connection.rescue.queued = u16::MAX;
+    connection.bout(50, 50);
+    assert_eq!(connection.rescue.queued, u16::MAX);
+}
+
+#[test]
 fn end_of_slow_start_is_not_path_loss() {
     let mut connection = Connection::new();
     connection.bouts(3, 50);

@@ -114,6 +114,10 @@ pub struct Change {
 pub struct Choice {
     /// Least advantage of another arm over the default, in nats: a smaller gain is not worth a move.
     pub bonus: f64,
+    /// Least advantage, in nats, on a path whose losses come with a queue: others may share it
+    /// ([`crate::sharing`]). Beside flows of cubic and reno, others' or one's own, arms gain up to 0.9;
+    /// where flows of bbr starve the default, they gain 2.
+    pub shared_bonus: f64,
     /// Factor on the belief's standard deviations when arms are drawn from it. 1 is Thompson
     /// sampling; a smaller factor explores less, and finds a better arm later.
     pub width: f64,
@@ -226,6 +230,7 @@ impl Default for Choice {
     fn default() -> Self {
         Self {
             bonus: 0.02,
+            shared_bonus: 1.0,
             width: 0.55,
             floor_default: 0.01,
             floor_other: 0.005,

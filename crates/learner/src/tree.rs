@@ -32,6 +32,7 @@ const WILD_MOST: f64 = 0.25;
 
 mod belief;
 mod beside;
+mod crowd;
 mod doubt;
 mod forget;
 pub(crate) mod saved;

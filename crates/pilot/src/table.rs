@@ -205,6 +205,14 @@ fn learned(path: &PathView) -> String {
     if let Some(age_s) = path.changed_age_s {
         let _ = write!(out, ", changed {} ago", duration(age_s as u64));
     }
+    if path.queued_losses > 0.5 {
+        let _ = write!(
+            out,
+            "\n  {} of its losses come with a queue that others may share: an algorithm has to bring {} more",
+            path.queued_losses.shown(Unit::Share),
+            path.gain_needed.shown(Unit::Share),
+        );
+    }
     out + "\n"
 }
 

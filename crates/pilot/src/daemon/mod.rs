@@ -373,6 +373,7 @@ impl Daemon {
         times.ticked = Instant::now();
         manager::alive();
         self.tell_trouble();
+        usable_arms::hold(&self.arms, &mut self.held);
         if times.rules.elapsed() >= RULES_EVERY {
             times.rules = Instant::now();
             self.refresh_rules();
