@@ -199,7 +199,7 @@ impl Host {
             outcome,
             features,
             at_s,
-            bouts: tcpilot_learner::sharing::Bouts::default(),
+            bouts: tcpilot_learner::sharing::Bouts::CLEAR,
             since_last_s: None,
         };
         self.learner.observe(&seen).unwrap();

@@ -48,7 +48,7 @@ pub struct View {
     pub credit: f64,
     /// Expected cost of exploring there so far, in nats times connections.
     pub spent: f64,
-    /// The share of the default's bouts of loss that came with a queue; 0.5 if nothing is known.
+    /// The share of the default's bouts of loss that came with a queue; 0.8 if nothing is known.
     pub queued_share: f64,
     /// The least advantage of another arm over the default here, in nats ([`crate::sharing`]).
     pub bonus: f64,

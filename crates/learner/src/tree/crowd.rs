@@ -1,7 +1,7 @@
 //! How far the losses of paths and nodes come with a queue ([`crate::sharing`]).
 
 use super::{GLOBAL, PathId, Tree};
-use crate::sharing::{Bouts, EVEN, OF_NODE, OF_PATH};
+use crate::sharing::{Bouts, OF_NODE, OF_PATH, UNKNOWN};
 
 impl<const C: usize> Tree<C> {
     /// Notes a connection's bouts of loss for its path, and for the nodes above.
@@ -40,6 +40,6 @@ impl<const C: usize> Tree<C> {
         }
         // From the global node down to the given one.
         let above = |share: f64, node: &u32| self.nodes[*node as usize].bouts.queued_share(share);
-        up[..=count].iter().rev().fold(EVEN, above)
+        up[..=count].iter().rev().fold(UNKNOWN, above)
     }
 }

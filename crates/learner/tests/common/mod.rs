@@ -37,7 +37,7 @@ pub fn seen(lineage: Lineage, arm: usize, nats: f64, at_s: f64) -> Observation {
         outcome,
         features,
         at_s,
-        bouts: Bouts::default(),
+        bouts: Bouts::CLEAR,
         since_last_s: None,
     }
 }

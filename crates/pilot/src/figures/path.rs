@@ -52,7 +52,7 @@ figures! {
         explored: f64;
         /// Remaining budget of exploration there, in the same unit.
         budget: f64;
-        /// Share of the default's losses that came with a queue; 0.5 if nothing is known.
+        /// Share of the default's losses that came with a queue; 0.8 if nothing is known.
         queued_losses: f64, Share;
         /// Gain over the default from which an algorithm is preferred here. It is large where losses come with a
         /// queue, since others may share the queue (`shared_bonus_percent`).

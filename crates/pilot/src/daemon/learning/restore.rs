@@ -53,9 +53,13 @@ pub fn policy_settings(
         let name = config.policy_name(policy)?;
         let mut constants = config.learner.settings(config.objective_of(name));
         constants.memory.paths_max = config.paths_max as usize;
+        let arms = Arms::of_policy(abi, policy, names, &defaults)?;
+        if !arms.default_takes_loss_for_congestion() {
+            constants.choice.shared_bonus = 0.0;
+        }
         Some(PolicySettings {
             kind: config.learner.common.kind,
-            arms: Arms::of_policy(abi, policy, names, &defaults)?,
+            arms,
             name: name.to_owned(),
             policy,
             constants,
