@@ -26,7 +26,7 @@ enum tp_loss_verdict {
 /* The reason not to rescue a connection after all. */
 enum tp_withheld {
 	TP_WITHHELD_POLICY = 0,	     /* not in the policy, or the application has chosen */
-	TP_WITHHELD_ALREADY = 1,     /* it has the algorithm already */
+	TP_WITHHELD_ALREADY = 1,     /* it has the algorithm already, or one like it */
 	TP_WITHHELD_CHOICE_DIST = 2, /* that algorithm did worse on the path, or in its group */
 	TP_WITHHELD_FAILED = 3,	     /* the last rescue on this path did not help */
 	TP_WITHHELD_STALE = 4,	     /* the daemon's last heartbeat is too old */

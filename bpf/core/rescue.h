@@ -22,7 +22,7 @@
 #include "num.h"
 
 /* Bouts in a row, as evidence.  One or two are chance. */
-#define TP_RESCUE_BOUTS 4
+#define TP_RESCUE_BOUTS 3
 /* Least busy ticks of a measured rate: fewer are too coarse a time. */
 #define TP_RESCUE_TICKS 5
 /* A trial lasts so many round trips, and half a second at least.  BBR needs its startup, and

@@ -327,6 +327,8 @@ fn every_key_reaches_the_kernel_side() {
 
 #[test]
 fn learner_defaults_match_the_published_experiments() {
+    let abi = Config::default().to_abi(&names(&["reno", "tp_bbr3", "tp_dctcp", "bbr"]));
+    assert_eq!((abi.model_based, abi.ecn_arms), (0b1010, 0b0100));
     let abi = Config::default().to_abi(&names(&["cubic", "bbr"]));
     assert_eq!(
         (

@@ -2,7 +2,6 @@
 //! between the learner's shares and choice distributions.
 
 use tcpilot_abi::{TP_CLASS_ECN, TP_MAX_ARMS, tp_config};
-use tcpilot_kernel::cc::PREFIX;
 use tcpilot_learner::{Level, MAX_ARMS};
 
 /// The running sums of the shares in a choice distribution, see `struct tp_choice_dist`.
@@ -60,12 +59,6 @@ impl Arms {
     /// Their names, in the learner's order.
     pub fn names(&self) -> &[String] {
         &self.names
-    }
-
-    /// Whether the losses of the default show the queue that it shares, and other arms are the more aggressive ones.
-    pub fn default_takes_loss_for_congestion(&self) -> bool {
-        let name = self.names[0].as_str();
-        !name.strip_prefix(PREFIX).unwrap_or(name).starts_with("bbr")
     }
 
     /// The learner's number of an arm, from the programs' number.

@@ -54,7 +54,8 @@ pub fn policy_settings(
         let mut constants = config.learner.settings(config.objective_of(name));
         constants.memory.paths_max = config.paths_max as usize;
         let arms = Arms::of_policy(abi, policy, names, &defaults)?;
-        if !arms.default_takes_loss_for_congestion() {
+        // The losses of such a default show no queue, and the other arms take less than it.
+        if abi.model_based >> arms.number(0) & 1 == 1 {
             constants.choice.shared_bonus = 0.0;
         }
         Some(PolicySettings {
