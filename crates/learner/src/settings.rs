@@ -42,6 +42,9 @@ pub struct Model {
     pub prior_mean: f64,
     /// Standard deviation of an unknown advantage, in nats. Measured arms differ by 0.05 to 1.2.
     pub prior_sd: f64,
+    /// Correlation of two unknown advantages. All are differences from the same default: where it does badly, all
+    /// are large.
+    pub prior_correlation: f64,
     /// Bounds of a learned spread in nats: neither chance nor a mix of paths may make a level useless
     /// for good.
     pub spread_bounds: [f64; 2],
@@ -187,6 +190,7 @@ impl Default for Model {
             spread: [0.15, 0.25, 0.3, 0.3],
             prior_mean: -0.1,
             prior_sd: 0.5,
+            prior_correlation: 0.5,
             spread_bounds: [0.02, 1.0],
             guess_weight: 16.0,
             widths_after: 256,
