@@ -73,7 +73,8 @@ struct tp_config {
 	__u8 rescue_arm;       /* rescue_cc as an arm; it has to be one */
 	__u8 rescue_published; /* the published rule of loss: core/rescue.h */
 	__u8 follows_fins;     /* FINs are looked at, too; the loader sets this */
-	__u8 pad[2];
+	__u8 model_based;      /* bit i: arm i does not take loss for congestion by itself */
+	__u8 pad;
 	__u64 sample_bytes; /* an open connection is reported after so many bytes */
 	__u64 hold_out_seed;
 	__u64 host_netns; /* the daemon's namespace; 0: interfaces do not separate paths */

@@ -26,7 +26,7 @@ enum tp_loss_verdict {
 /* The reason not to rescue a connection after all. */
 enum tp_withheld {
 	TP_WITHHELD_POLICY = 0,	     /* not in the policy, or the application has chosen */
-	TP_WITHHELD_ALREADY = 1,     /* it has the algorithm already */
+	TP_WITHHELD_ALREADY = 1,     /* it has the algorithm already, or one like it */
 	TP_WITHHELD_CHOICE_DIST = 2, /* that algorithm did worse on the path, or in its group */
 	TP_WITHHELD_FAILED = 3,	     /* the last rescue on this path did not help */
 	TP_WITHHELD_STALE = 4,	     /* the daemon's last heartbeat is too old */
@@ -48,6 +48,9 @@ struct tp_rescue {
 	__u8 arm;		 /* before the switch */
 	__u8 flags;		 /* enum tp_rescue_flags */
 	char cc[TP_CC_NAME_MAX]; /* before the switch: it may be no arm */
+	__u16 queued;		 /* all bouts with a queue */
+	__u16 clear;		 /* all without */
+	__u32 pad;
 };
 
 enum tp_rescue_flags {
@@ -67,7 +70,7 @@ struct tp_refusal {
 	__u32 pad;
 };
 
-TP_ASSERT_SIZE(tp_rescue, 56);
+TP_ASSERT_SIZE(tp_rescue, 64);
 TP_ASSERT_SIZE(tp_refusal, 16);
 
 #endif

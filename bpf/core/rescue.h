@@ -22,7 +22,7 @@
 #include "num.h"
 
 /* Bouts in a row, as evidence.  One or two are chance. */
-#define TP_RESCUE_BOUTS 4
+#define TP_RESCUE_BOUTS 3
 /* Least busy ticks of a measured rate: fewer are too coarse a time. */
 #define TP_RESCUE_TICKS 5
 /* A trial lasts so many round trips, and half a second at least.  BBR needs its startup, and
@@ -107,17 +107,26 @@ TP_INLINE int tp_is_told(const struct tp_rescue *r, const struct tp_loss_now *n,
 	return n->sent - r->sent >= t->min_sent && n->busy_ticks - r->busy_ticks >= TP_RESCUE_TICKS;
 }
 
+/* Counts a bout of the connection's life.  The learner reads from these counts whether others may
+ * share the queue. */
+TP_INLINE void tp_rescue_count(__u16 *bouts)
+{
+	*bouts = (__u16)tp_min64((__u64)*bouts + 1, 0xffff);
+}
+
 /* A new bout.  cwnd and ssthresh show whether it ended a slow start, which always overshoots. */
 TP_INLINE __u32 tp_rescue_bout(struct tp_rescue *r, const struct tp_loss_now *n,
 			       const struct tp_rescue_terms *t)
 {
 	int is_heavy =
 	    tp_loss_is_heavy(tp_lost_since(r, n), n->sent - r->sent, t->min_sent, t->loss_shift);
-	int is_slow_start = n->cwnd < r->ssthresh;
+	int is_slow_start = n->cwnd < r->ssthresh, has_queue = tp_has_queue(n);
 
 	r->bout = n->bout;
 	r->ssthresh = n->ssthresh;
-	if (is_slow_start || tp_has_queue(n)) {
+	if (!is_slow_start)
+		tp_rescue_count(has_queue ? &r->queued : &r->clear);
+	if (is_slow_start || has_queue) {
 		tp_rescue_begin(r, n);
 		return is_heavy && !is_slow_start ? TP_VERDICT_OWN : TP_VERDICT_NONE;
 	}

@@ -97,6 +97,13 @@ static __always_inline void send_record(const struct tp_record *r)
 		__sync_fetch_and_add(&learner_status.dropped, 1);
 }
 
+/* The bouts of loss so far. */
+static __always_inline void record_bouts(const struct tp_rescue *losses, struct tp_record *r)
+{
+	r->queued_bouts = losses ? losses->queued : 0;
+	r->clear_bouts = losses ? losses->clear : 0;
+}
+
 /* Everything except the connection start and the place. */
 static __always_inline void record_measures(const struct visit *v, const struct bpf_tcp_sock *ts,
 					    struct tp_record *r)
@@ -247,7 +254,8 @@ static __noinline __u32 report_end(hands_t *hands, struct report *to)
 	if (says_nothing)
 		r->arm = TP_NO_ARM;
 	r->flags |= says_nothing | tuned_flag(&v, ts);
-	r->pad = r->pad2 = 0;
+	r->pad2 = 0;
+	record_bouts(r->retransmitted ? bpf_sk_storage_get(&rescues, v.sk, 0, 0) : 0, r);
 	part_by_egress(&place, r->egress);
 	record_place(&place, r);
 	if (learns_here()) {
@@ -304,6 +312,7 @@ static __noinline __u32 report_segment(hands_t *hands, __u32 why, struct report 
 	record_place(&place, r);
 	if (learns_here())
 		to->eligible = eligible_arms(&v, start.rtt_us);
+	record_bouts(bpf_sk_storage_get(&rescues, v.sk, 0, 0), r);
 	r->cookie = bpf_get_socket_cookie(hands); /* the record of the next segment has it, too */
 	change_conn_start(tag_of(v.tp), arm_in_force(v.tp), why, TP_CONN_RESCUED | TP_CONN_STEERED);
 	return 1;

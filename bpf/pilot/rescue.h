@@ -130,6 +130,8 @@ static __always_inline __u32 why_withheld(struct visit *v)
 		return TP_WITHHELD_ALREADY;
 	if (cfg.rescue_published)
 		return TP_WITHHELD_COUNT;
+	if (cfg.model_based >> (start.arm & 31) & 1)
+		return TP_WITHHELD_ALREADY;
 	if (!choice_dists_are_valid(bpf_ktime_get_coarse_ns()))
 		return TP_WITHHELD_STALE;
 	part_by_egress(&place, start.egress);

@@ -83,6 +83,7 @@ int sample(struct bpf_iter__tcp *ctx)
 	r.cookie = bpf_get_socket_cookie(tp); /* the record of its end has it, too */
 	record_times(tp, &r);
 	record_live_counts(tp, &r);
+	record_bouts(bpf_sk_storage_get(&rescues, tp, 0, 0), &r);
 	emit_and_move(&v, tp, &place, &start, &r);
 	return 0;
 }

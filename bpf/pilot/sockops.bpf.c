@@ -80,8 +80,10 @@ static __noinline __u32 opened_tuned(struct bpf_sock_ops *ctx, __u32 flags)
 
 static __noinline __u32 lost(struct bpf_sock_ops *ctx)
 {
-	if (is_held_out(ctx))
+	if (is_held_out(ctx)) {
+		judge_loss(ctx); /* counts its bouts */
 		return 1;
+	}
 	if (cfg.tunes)
 		tune_loss(ctx);
 	return judged_loss(ctx);

@@ -1,9 +1,11 @@
 //! Privileges and arms: when the daemon starts, and its messages when it cannot.
 
-use std::{os::unix::process::CommandExt, process::Command};
+use std::{fs, os::unix::process::CommandExt, process::Command};
 
+use tcpilot_kernel::cc::Variant;
 use tcpilot_tests::{
-    CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, FAR, Lab, Place, arm, attached,
+    CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, FAR, Lab, Place, Registrations, Sink, arm,
+    attached, until,
 };
 
 use crate::ALWAYS_BBR;
@@ -175,10 +177,49 @@ fn the_default_arms_lack_nothing() {
     // Whatever the default of this host is.
     let pilot = lab.pilot("replace_defaults = [\"reno\", \"cubic\", \"bbr\"]");
     let status = pilot.status();
-    assert_eq!(status["algorithms"], serde_json::json!(["cubic", "bbr"]));
+    let expected = match has_links() {
+        true => serde_json::json!(["cubic", "bbr", "tp_bbr3"]),
+        false => serde_json::json!(["cubic", "bbr"]),
+    };
+    assert_eq!(status["algorithms"], expected);
     assert_eq!(status["algorithms_missing"], serde_json::json!([]));
     assert_eq!(status["degraded"], serde_json::json!([]));
     assert!(!pilot.log().contains("WARN"), "{}", pilot.log());
+}
+
+/// Whether a registration ends with its process: from Linux 6.4 on.
+fn has_links() -> bool {
+    Variant::detect().unwrap().links
+}
+
+fn is_registered(name: &str) -> bool {
+    let all = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    all.unwrap().split_whitespace().any(|other| other == name)
+}
+
+/// The holder of an algorithm ends: another daemon that uses it registers it within seconds. After both nothing is
+/// left, also after a SIGKILL.
+#[test]
+fn own_algorithm_outlives_its_first_holder() {
+    if !has_links() {
+        return;
+    }
+    let _registrations = Registrations::lock();
+    let config = ALWAYS_BBR.replace("[\"bbr\"]", "[\"tp_veno\"]");
+    let (first_lab, lab) = (Lab::new(), Lab::new());
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let first = first_lab.pilot(&config);
+    let second = lab.pilot(&config);
+    assert_eq!(first.end(libc::SIGKILL).status, None);
+    until("it is registered again", || {
+        second.log().contains("tp_veno was gone").then_some(())
+    });
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    assert_eq!(application.tell("cc"), "tp_veno");
+    drop(application);
+    assert_eq!(second.end(libc::SIGKILL).status, None);
+    until("it is gone", || (!is_registered("tp_veno")).then_some(()));
 }
 
 #[test]

@@ -27,10 +27,22 @@ impl Registrations {
     /// # Panics
     /// When the lock's file cannot be made.
     pub fn lock() -> Self {
+        Self::locked(libc::LOCK_EX)
+    }
+
+    /// Waits until nobody has it alone. Daemons with the default algorithms share it: they register the same one.
+    ///
+    /// # Panics
+    /// As [`Registrations::lock`].
+    pub fn share() -> Self {
+        Self::locked(libc::LOCK_SH)
+    }
+
+    fn locked(how: i32) -> Self {
         // In /run: the same file for all users of the host who may run these tests.
         let file = File::create("/run/tcpilot-tests.lock").unwrap();
         // SAFETY: no pointers; the descriptor outlives the call.
-        let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) };
+        let locked = unsafe { libc::flock(file.as_raw_fd(), how) };
         assert_eq!(locked, 0, "{}", std::io::Error::last_os_error());
         Self(file)
     }

@@ -12,6 +12,7 @@ use std::{
 use serde_json::Value;
 
 use crate::{
+    bpffs::Registrations,
     learner::configured,
     place::places,
     process::{Child, Place, binary},
@@ -41,6 +42,7 @@ pub struct Daemon {
     child: Child,
     dir: PathBuf,
     log: PathBuf,
+    _registrations: Option<Registrations>,
 }
 
 impl Daemon {
@@ -50,6 +52,8 @@ impl Daemon {
     /// When it cannot be started.
     pub fn spawn(place: Place<'_>, cgroup: &Path, dir: &Path, config: &str, more: &[&str]) -> Self {
         let log = dir.join(format!("{}.log", crate::unique()));
+        let has_default_algorithms = !config.contains("algorithms = ");
+        let registrations = has_default_algorithms.then(Registrations::share);
         fs::write(dir.join("tcpilot.toml"), configured(config)).unwrap();
         let mut command = place.command("tcpilot");
         command.arg("run").arg("--cgroup").arg(cgroup);
@@ -67,6 +71,7 @@ impl Daemon {
             child: Child(child),
             dir: dir.to_path_buf(),
             log,
+            _registrations: registrations,
         }
     }
 

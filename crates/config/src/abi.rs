@@ -14,8 +14,12 @@ const NS_PER_S: u64 = 1_000_000_000;
 
 /// A mask: bit i is set if arm i needs ECN (`enum tp_ecn_use`).
 fn ecn_arms(arms: &[String]) -> u8 {
-    let needs_ecn = |name: &String| Algorithm::new(name).is_some_and(|name| name.needs_ecn());
-    let bits = arms.iter().enumerate().filter(|(_, name)| needs_ecn(name));
+    mask_of(arms, |name| name.needs_ecn())
+}
+
+fn mask_of(arms: &[String], is: impl Fn(&Algorithm) -> bool) -> u8 {
+    let is = |name: &String| Algorithm::new(name).is_some_and(|name| is(&name));
+    let bits = arms.iter().enumerate().filter(|(_, name)| is(name));
     bits.fold(0, |mask, (arm, _)| mask | 1 << arm)
 }
 
@@ -70,6 +74,7 @@ impl Config {
             dry_run: self.dry_run.into(),
             manage_loopback: self.manage_loopback.into(),
             ecn_arms: ecn_arms(arms),
+            model_based: mask_of(arms, |name| name.is_model_based()),
             rescue_thin: self.rescue.thin_linear_timeouts.into(),
             defaults: defaults as u8,
             rules_use_netns: rules

@@ -96,6 +96,10 @@ settings! {
         /// Percent of gain over the default before tcpilot prefers another algorithm. A smaller gain is not worth a
         /// change.
         bonus_percent: u32 = parts(defaults::Choice::default().bonus, 100), 0..=100;
+        /// The same where losses come with a queue: connections of other hosts may stand in it, and an algorithm gains
+        /// there by taking from them. 100 is a goodput of 2.7 times the default's; so much is missing only if
+        /// others starve it. 0: `bonus_percent` counts there, too.
+        shared_bonus_percent: u32 = parts(defaults::Choice::default().shared_bonus, 100), 0..=1000;
         /// Least share of the default, in thousandths. Without it tcpilot could compare nothing with the default
         /// any more, and would miss a change for the better there.
         default_floor_permille: u32 = parts(defaults::Choice::default().floor_default, 1000), 1..=500;
@@ -219,6 +223,7 @@ impl Learner {
         let (chooses, estimates) = (&self.thompson, &self.estimates);
         let mut all = defaults::Settings::default();
         all.choice.bonus = of(chooses.bonus_percent, 100);
+        all.choice.shared_bonus = of(chooses.shared_bonus_percent, 100);
         all.choice.floor_default = of(chooses.default_floor_permille, 1000);
         all.choice.floor_other = of(chooses.other_floor_permille, 1000);
         all.choice.ledger_start = of(chooses.budget_percent, 100);

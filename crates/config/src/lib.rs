@@ -115,7 +115,8 @@ settings! {
     /// The effective configuration.
     Config {
         /// Congestion controls to choose among. If the kernel lacks cubic or bbr, tcpilot uses its own tp_cubic or
-        /// tp_bbr. It leaves out any other algorithm the kernel lacks, and `status` says so. dctcp, prague,
+        /// tp_bbr. Of the defaults it leaves out tp_bbr3 if the kernel cannot have it: before Linux 6.4 an algorithm
+        /// of tcpilot's would stay registered after a SIGKILL. It leaves out any other algorithm the kernel lacks, and `status` says so. dctcp, prague,
         /// tp_dctcp and tp_prague are chosen only if a connection negotiated ECN, and then only in a data center or
         /// if a policy lists them (see "ECN" below).
         algorithms: Vec<Algorithm> = known(DEFAULT_ALGORITHMS), 1..=8;
@@ -235,7 +236,7 @@ impl State {
     }
 }
 
-const DEFAULT_ALGORITHMS: &[&str] = &["cubic", "bbr"];
+const DEFAULT_ALGORITHMS: &[&str] = &["cubic", "bbr", "tp_bbr3"];
 
 /// The word in `replace_defaults` for the kernel's compiled-in default.
 pub const BUILT_IN: &str = "built-in";
@@ -402,17 +403,33 @@ impl Config {
         wanted
     }
 
-    /// Replaces default algorithms missing in the kernel by tcpilot's own versions: nobody asked for the
-    /// defaults by name. A value that differs from its default stays, because somebody chose it.
+    /// The defaults among the algorithms that are tcpilot's own: nobody asked for them by name.
+    pub fn own_defaults(&self) -> Vec<Algorithm> {
+        let defaults = Config::default().algorithms;
+        let is_named =
+            |name: &&Algorithm| self.policies.iter().any(|p| p.algorithms.contains(name));
+        let own = defaults.iter().filter(|name| is_own(name));
+        match self.algorithms == defaults {
+            true => own.filter(|name| !is_named(name)).cloned().collect(),
+            false => Vec::new(),
+        }
+    }
+
+    /// Replaces default algorithms missing in the kernel by tcpilot's own versions, and leaves out
+    /// [`Config::own_defaults`] that are missing. A value that differs from its default stays, because somebody chose
+    /// it.
     pub fn stand_in(&mut self, is_lacking: impl Fn(&str) -> bool) {
         let defaults = Config::default();
         let replace = |name: &mut Algorithm| {
             let own = Algorithm::new(&format!("{}{name}", cc::PREFIX));
-            if let Some(own) = own.filter(|_| is_lacking(name.as_str())) {
+            if let Some(own) = own.filter(|_| !is_own(name) && is_lacking(name.as_str())) {
                 *name = own;
             }
         };
         if self.algorithms == defaults.algorithms {
+            let own = self.own_defaults();
+            self.algorithms
+                .retain(|name| !own.contains(name) || !is_lacking(name.as_str()));
             let of_policies = self.policies.iter_mut().flat_map(|p| &mut p.algorithms);
             self.algorithms
                 .iter_mut()
@@ -423,6 +440,11 @@ impl Config {
             self.rescue.algorithm.iter_mut().for_each(replace);
         }
     }
+}
+
+/// Whether it is one of tcpilot's own algorithms.
+fn is_own(name: &Algorithm) -> bool {
+    name.as_str().starts_with(cc::PREFIX)
 }
 
 fn key_names(section: &dyn Section) -> Vec<&'static str> {

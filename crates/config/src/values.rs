@@ -33,6 +33,12 @@ impl Algorithm {
     pub fn needs_ecn(&self) -> bool {
         matches!(self.as_str(), "dctcp" | "prague" | "tp_dctcp" | "tp_prague")
     }
+
+    /// Whether it follows a model of the path, as BBR does, and not each loss: its losses say nothing about a
+    /// queue, and heavy loss is no reason to replace it.
+    pub fn is_model_based(&self) -> bool {
+        self.as_str().trim_start_matches("tp_").starts_with("bbr")
+    }
 }
 
 impl fmt::Display for Algorithm {

@@ -88,10 +88,10 @@ impl Connection {
 }
 
 #[test]
-fn fourth_bout_of_heavy_loss_without_queue_switches() {
+fn third_bout_of_heavy_loss_without_queue_switches() {
     let none = TP_VERDICT_NONE;
     let mut heavy = Connection::new();
-    assert_eq!(heavy.bouts(4, 50), [none, none, none, TP_VERDICT_SWITCH]);
+    assert_eq!(heavy.bouts(3, 50), [none, none, TP_VERDICT_SWITCH]);
     let mut light = Connection::new();
     assert_eq!(light.bouts(12, 70), [none; 12]);
     // After a long time of light loss, later losses are judged by themselves.
@@ -110,15 +110,15 @@ fn retransmissions_of_one_bout_count_as_one() {
 fn a_queue_means_that_the_loss_is_congestion() {
     for (rtt_us, srtt_us) in [(48_000, 41_000), (41_000, 48_000)] {
         let mut connection = Connection::new();
-        connection.bouts(3, 50);
+        connection.bouts(2, 50);
         let calm = connection.now;
         connection.now.rtt_us = rtt_us;
         connection.now.srtt_us = srtt_us;
         assert_eq!(connection.bout(50, 50), TP_VERDICT_OWN);
         (connection.now.rtt_us, connection.now.srtt_us) = (calm.rtt_us, calm.srtt_us);
         assert_eq!(
-            connection.bouts(3, 50),
-            [TP_VERDICT_NONE; 3],
+            connection.bouts(2, 50),
+            [TP_VERDICT_NONE; 2],
             "it begins anew"
         );
         assert_eq!(connection.bout(50, 50), TP_VERDICT_SWITCH);
@@ -126,13 +126,29 @@ fn a_queue_means_that_the_loss_is_congestion() {
 }
 
 #[test]
-fn end_of_slow_start_is_not_path_loss() {
+fn bouts_are_counted_by_their_queue() {
     let mut connection = Connection::new();
     connection.bouts(3, 50);
+    connection.sends(20, 2, 10); // more of the same bout
+    connection.now.srtt_us = 48_000;
+    connection.bouts(2, 50);
+    connection.now.cwnd = connection.now.ssthresh - 1;
+    connection.bouts(4, 50); // ends of slow starts
+    assert_eq!((connection.rescue.queued, connection.rescue.clear), (2, 3));
+    connection.now.cwnd = connection.now.ssthresh;
+    connection.rescue.queued = u16::MAX;
+    connection.bout(50, 50);
+    assert_eq!(connection.rescue.queued, u16::MAX);
+}
+
+#[test]
+fn end_of_slow_start_is_not_path_loss() {
+    let mut connection = Connection::new();
+    connection.bouts(2, 50);
     connection.now.cwnd = connection.now.ssthresh - 1;
     assert_eq!(connection.bout(50, 50), TP_VERDICT_NONE);
     connection.now.cwnd = connection.now.ssthresh;
-    assert_eq!(connection.bouts(3, 50), [TP_VERDICT_NONE; 3]);
+    assert_eq!(connection.bouts(2, 50), [TP_VERDICT_NONE; 2]);
     assert_eq!(connection.bout(50, 50), TP_VERDICT_SWITCH);
 }
 
@@ -159,7 +175,7 @@ fn trial_is_undone_unless_goodput_grows_an_eighth() {
         (300, TP_VERDICT_HELPED),
     ] {
         let mut connection = Connection::new();
-        connection.bouts(4, 50);
+        connection.bouts(3, 50);
         connection.is_tried();
         assert_eq!(u32::from(connection.rescue.phase), TP_RESCUE_TRIED);
         assert_eq!(connection.sends(100, 2, 50), TP_VERDICT_NONE, "too early");

@@ -45,6 +45,22 @@ impl<const C: usize> Information<C> {
         all
     }
 
+    /// Advantages with this mean, standard deviation and correlation of each two.
+    #[must_use]
+    pub fn correlated(mean: f64, sd: f64, correlation: f64) -> Self {
+        let mut all = Self::NONE;
+        // Σ = sd²((1 − ρ)I + ρ11ᵀ), and its inverse by Sherman and Morrison.
+        let own = 1.0 / (sd * sd * (1.0 - correlation));
+        let shared = own * correlation / (1.0 + (C as f64 - 1.0) * correlation);
+        for i in 0..C {
+            for j in 0..C {
+                all.precision[i][j] = if i == j { own - shared } else { -shared };
+                all.shift[i] += all.precision[i][j] * mean;
+            }
+        }
+        all
+    }
+
     /// Adds `factor` times the other's knowledge; a negative factor subtracts it.
     #[inline]
     pub fn add(&mut self, other: &Self, factor: f64) {
@@ -110,20 +126,6 @@ impl<const C: usize> Information<C> {
         Ok(belief)
     }
 
-    /// The belief of independent advantages, as [`Information::isotropic`] makes them: no matrix to factor.
-    #[must_use]
-    pub fn prior(&self) -> Belief<C> {
-        let mut belief = Belief {
-            mean: [0.0; C],
-            factor: [[0.0; C]; C],
-        };
-        for i in 0..C {
-            belief.factor[i][i] = self.precision[i][i].sqrt();
-            belief.mean[i] = self.shift[i] / self.precision[i][i];
-        }
-        belief
-    }
-
     /// Trace of the precision: how much is known, summed over the advantages.
     #[inline]
     #[must_use]
@@ -133,6 +135,20 @@ impl<const C: usize> Information<C> {
 }
 
 impl<const C: usize> Belief<C> {
+    /// Independent advantages of mean 0 and a standard deviation of one nat.
+    pub const WIDE: Self = {
+        let mut factor = [[0.0; C]; C];
+        let mut i = 0;
+        while i < C {
+            factor[i][i] = 1.0;
+            i += 1;
+        }
+        Self {
+            mean: [0.0; C],
+            factor,
+        }
+    };
+
     /// Variance of one advantage, in nats squared, if the others are unknown.
     #[inline]
     #[must_use]
@@ -170,6 +186,26 @@ impl<const C: usize> Belief<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn correlated_advantages_have_their_covariance() {
+        let known = Information::<4>::correlated(-0.1, 0.5, 0.5)
+            .belief()
+            .unwrap();
+        for i in 0..4 {
+            assert!((known.mean[i] + 0.1).abs() < 1e-12);
+            assert!((known.variance(i) - 0.25).abs() < 1e-12);
+            for j in 0..i {
+                // Var(x − y) = 2·sd²·(1 − ρ)
+                let (_, sd) = known.gain(i + 1, j + 1);
+                assert!((sd * sd - 0.25).abs() < 1e-12);
+            }
+        }
+        assert_eq!(
+            Information::<2>::correlated(0.1, 0.5, 0.0),
+            Information::isotropic(0.1, 0.5)
+        );
+    }
 
     #[test]
     fn a_spread_adds_to_the_variance() {

@@ -13,6 +13,7 @@ use crate::lineage::{Key, Level, Lineage, NodeKey};
 use crate::regression::Features;
 use crate::reward::Reward;
 use crate::settings::Settings;
+use crate::sharing::Bouts;
 
 pub mod thompson;
 mod view;
@@ -204,6 +205,8 @@ pub struct Observation {
     pub arm: usize,
     /// How it ended.
     pub outcome: Outcome,
+    /// Its bouts of loss, and since its last sample if it has been sampled before.
+    pub bouts: Bouts,
     /// Properties independent of the arm.
     pub features: Features,
     /// When it ended, in seconds of any monotonic clock. Saved knowledge needs the same clock in all boots.

@@ -28,6 +28,7 @@ pub mod path;
 pub mod regression;
 pub mod reward;
 pub mod settings;
+pub mod sharing;
 pub mod tree;
 
 pub use choice::Plan;

@@ -42,6 +42,9 @@ pub struct Model {
     pub prior_mean: f64,
     /// Standard deviation of an unknown advantage, in nats. Measured arms differ by 0.05 to 1.2.
     pub prior_sd: f64,
+    /// Correlation of two unknown advantages. All are differences from the same default: where it does badly, all
+    /// are large.
+    pub prior_correlation: f64,
     /// Bounds of a learned spread in nats: neither chance nor a mix of paths may make a level useless
     /// for good.
     pub spread_bounds: [f64; 2],
@@ -114,6 +117,10 @@ pub struct Change {
 pub struct Choice {
     /// Least advantage of another arm over the default, in nats: a smaller gain is not worth a move.
     pub bonus: f64,
+    /// Least advantage, in nats, on a path whose losses come with a queue: others may share it
+    /// ([`crate::sharing`]). Beside flows of cubic and reno, others' or one's own, arms gain up to 0.9;
+    /// where flows of bbr starve the default, they gain 2.
+    pub shared_bonus: f64,
     /// Factor on the belief's standard deviations when arms are drawn from it. 1 is Thompson
     /// sampling; a smaller factor explores less, and finds a better arm later.
     pub width: f64,
@@ -183,6 +190,7 @@ impl Default for Model {
             spread: [0.15, 0.25, 0.3, 0.3],
             prior_mean: -0.1,
             prior_sd: 0.5,
+            prior_correlation: 0.5,
             spread_bounds: [0.02, 1.0],
             guess_weight: 16.0,
             widths_after: 256,
@@ -226,6 +234,7 @@ impl Default for Choice {
     fn default() -> Self {
         Self {
             bonus: 0.02,
+            shared_bonus: 1.0,
             width: 0.55,
             floor_default: 0.01,
             floor_other: 0.005,

@@ -32,6 +32,7 @@ const WILD_MOST: f64 = 0.25;
 
 mod belief;
 mod beside;
+mod crowd;
 mod doubt;
 mod forget;
 pub(crate) mod saved;
@@ -101,6 +102,7 @@ impl<const C: usize> Tree<C> {
             swing_s,
             prior_mean,
             prior_sd,
+            prior_correlation,
             ..
         } = settings.model;
         let mut tree = Self {
@@ -115,7 +117,7 @@ impl<const C: usize> Tree<C> {
             path_weight_max: settings.model.path_weight_max,
             outlier_sd: settings.model.outlier_sd,
             doubt_half_lives: -settings.change.group_keep.log2(),
-            base: Information::isotropic(prior_mean, prior_sd),
+            base: Information::correlated(prior_mean, prior_sd, prior_correlation),
             alone: Information::NONE,
             memo: [None; LEVELS + 1],
             ledger: Ledger::new(&settings.choice),

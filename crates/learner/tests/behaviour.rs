@@ -6,7 +6,8 @@ mod common;
 use common::{lineage, noise, seen, teach};
 use tcpilot_learner::draw::{ChoiceDist, uniform};
 use tcpilot_learner::reward::Measures;
-use tcpilot_learner::{Learner as _, Outcome, Settings, Thompson};
+use tcpilot_learner::sharing::Bouts;
+use tcpilot_learner::{Learner as _, Level, Lineage, Outcome, Settings, Thompson};
 
 fn learner(arms: usize) -> Thompson {
     Thompson::new(arms, Settings::default()).unwrap()
@@ -84,6 +85,65 @@ fn shallow_queue_goes_to_least_wasteful_arm() {
             .unwrap();
     }
     assert!(learner.plan(&path, 2400.0).shares[0] > 0.95);
+}
+
+/// Connections by the learner's own shares, with these rewards and losses of the default. Returns arm 1's part of
+/// the last hundred.
+fn taken(
+    learner: &mut Thompson,
+    path: Lineage,
+    rewards: [f64; 2],
+    bouts: Bouts,
+    from_s: f64,
+) -> f64 {
+    let mut late = 0;
+    for i in 0..400u64 {
+        let at_s = from_s + 20.0 * i as f64;
+        let dist = ChoiceDist::new(&learner.plan(&path, at_s).shares);
+        let arm = dist.arm(uniform(7, 1, i));
+        let mut seen = seen(path, arm, 13.0 + rewards[arm] + 0.3 * noise(i), at_s);
+        seen.bouts = bouts;
+        learner.observe(&seen).unwrap();
+        late += u64::from(i >= 300 && arm == 1);
+    }
+    late as f64 / 100.0
+}
+
+#[test]
+fn gain_from_a_queue_of_others_is_left() {
+    let path = lineage(100, 1, 80_000);
+    let [queued, clear] = [(4.0, 1.0), (1.0, 4.0)].map(|(queued, clear)| Bouts { queued, clear });
+    let share = |rewards, bouts| taken(&mut learner(2), path, rewards, bouts, 0.0);
+    // Measured: bbr beside a flow of cubic, at random loss, and beside a flow of bbr.
+    assert!(share([0.0, 0.28], queued) < 0.1);
+    assert!(share([0.0, 0.28], clear) > 0.8);
+    assert!(share([0.0, 2.2], queued) > 0.9, "the default is starved");
+}
+
+#[test]
+fn others_queue_is_known_after_a_restart() {
+    let path = lineage(100, 1, 80_000);
+    let mut before = learner(2);
+    let queued = Bouts {
+        queued: 4.0,
+        clear: 0.0,
+    };
+    taken(&mut before, path, [0.0, 0.28], queued, 1e9);
+    let mut rows = Vec::new();
+    before.save(true, |key, row| {
+        rows.extend(row.map(|row| (key.to_vec(), row.to_vec())));
+    });
+    let now_s = 1e9 + 8000.0;
+    let (mut after, _) = Thompson::restore(2, Settings::default(), rows, now_s).unwrap();
+    for level in [Level::Path, Level::Group, Level::Global] {
+        let share =
+            |learner: &mut Thompson| learner.view(&path.node(level), now_s).unwrap().queued_share;
+        let (had, has) = (share(&mut before), share(&mut after));
+        assert!(
+            (had - has).abs() < 1e-3 && has > 0.9,
+            "{level:?}: {had} {has}"
+        );
+    }
 }
 
 #[test]

@@ -55,25 +55,27 @@ fn node(level: usize, number: u32) -> usize {
 
 const NODES: usize = 31;
 
+const COMMON: usize = NODES * K + 16;
+
 fn baseline(path: u32) -> usize {
     NODES * K + path as usize
 }
 
 impl Joint {
     fn of(settings: &Settings, samples: &[Sample]) -> Self {
-        let n = NODES * K + 16;
+        let n = COMMON + 1;
         let mut joint = Self {
             n,
             precision: vec![0.0; n * n],
             shift: vec![0.0; n],
         };
         let model = &settings.model;
+        // What the advantages have in common is a variable of its own.
+        let (all, common) = (model.prior_sd.powi(2), model.prior_correlation);
+        joint.term(&[(COMMON, 1.0)], 0.0, all * common);
         for a in 0..K {
-            joint.term(
-                &[(GLOBAL * K + a, 1.0)],
-                model.prior_mean,
-                model.prior_sd.powi(2),
-            );
+            let own = [(GLOBAL * K + a, 1.0), (COMMON, -1.0)];
+            joint.term(&own, model.prior_mean, all * (1.0 - common));
             for (level, count) in [(3, 2u32), (2, 4), (1, 8), (0, 16)] {
                 for i in 0..count {
                     let parent = if level == 3 {
@@ -188,11 +190,12 @@ proptest! {
         }
     }
 
-    /// A path alone, with the same width for each advantage, has the closed form
+    /// A path alone, with independent advantages of the same width, has the closed form
     /// `q = W/σ² + 1/V`, `μ = (W/σ²·(ȳ − b̂) + m/V)/q`, `s² = 1/q + (W/(σ²q))²·v_b`.
     #[test]
     fn a_lone_path_has_the_closed_form(samples in samples()) {
-        let settings = settings();
+        let mut settings = settings();
+        settings.model.prior_correlation = 0.0;
         let lone: Vec<_> = samples.into_iter().map(|s| (0, s.1, s.2, s.3)).collect();
         let mut tree = tree_of(&settings, &lone);
         let id = tree.path(&lineage(0), 0.0);

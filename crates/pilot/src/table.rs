@@ -187,7 +187,10 @@ fn for_unseen(address: &str, level: &str, path: &PathView) -> String {
     format!("{address}: no path yet; a first connection is chosen for by {node}\n")
 }
 
-/// The knowledge of the learner about a path, on one line.
+/// A gain that an algorithm has to bring is explained from here on.
+const NOTABLE_GAIN: f64 = 0.2;
+
+/// The knowledge of the learner about a path.
 fn learned(path: &PathView) -> String {
     let mut out = format!(
         "  experience of {:.1} connections; exploring has cost as much as {:.2}, and may cost {:.2} more",
@@ -204,6 +207,14 @@ fn learned(path: &PathView) -> String {
     }
     if let Some(age_s) = path.changed_age_s {
         let _ = write!(out, ", changed {} ago", duration(age_s as u64));
+    }
+    if path.gain_needed > NOTABLE_GAIN {
+        let _ = write!(
+            out,
+            "\n  others may share its queue ({} of its losses come with one): an algorithm has to bring {} more",
+            path.queued_losses.shown(Unit::Share),
+            path.gain_needed.shown(Unit::Share),
+        );
     }
     out + "\n"
 }

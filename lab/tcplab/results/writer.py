@@ -252,7 +252,13 @@ def _tuner(cell: Cell, work: Path) -> dict[str, Any]:
         connections[path["prefix"]] = before + path["connections"]
     if cell.tuner.name == "tcpilot":
         table = [
-            {"key": path["prefix"], "arm": known.pop("name"), "count": known.pop("chosen"), **known}
+            {
+                "key": path["prefix"],
+                "arm": known.pop("name"),
+                "count": known.pop("chosen"),
+                "queued_losses": path.get("queued_losses"),
+                **known,
+            }
             for path in paths[:_TABLE_PATHS]
             for known in path["algorithms"]
         ]

@@ -108,7 +108,7 @@ STUDIES = (
     ),
     Study(
         "learner",
-        ("change", "choice-utility", "cold", "interference", "long"),
+        ("change", "choice-utility", "cold", "gain", "interference", "long", "strangers"),
         learner_records.of_campaign,
         learner_tables.renewed,
     ),

@@ -102,6 +102,7 @@ const THOMPSON: &str = r#"
 kind = "thompson"
 window_s = 60
 bonus_percent = 3
+shared_bonus_percent = 50
 default_floor_permille = 20
 other_floor_permille = 6
 budget_percent = 30
@@ -169,10 +170,11 @@ fn every_key_of_thompson_reaches_the_learner() {
     let untouched = default.settings(Objective::None);
     let choice = (
         settings.choice.bonus,
+        settings.choice.shared_bonus,
         settings.choice.floor_default,
         settings.choice.floor_other,
     );
-    assert_eq!(choice, (0.03, 0.02, 0.006));
+    assert_eq!(choice, (0.03, 0.5, 0.02, 0.006));
     let ledger = &settings.choice;
     let ledger = (ledger.ledger_start, ledger.ledger_max, ledger.ledger_income);
     assert_eq!(ledger, (0.3, 4.0, 0.004));
@@ -325,6 +327,8 @@ fn every_key_reaches_the_kernel_side() {
 
 #[test]
 fn learner_defaults_match_the_published_experiments() {
+    let abi = Config::default().to_abi(&names(&["reno", "tp_bbr3", "tp_dctcp", "bbr"]));
+    assert_eq!((abi.model_based, abi.ecn_arms), (0b1010, 0b0100));
     let abi = Config::default().to_abi(&names(&["cubic", "bbr"]));
     assert_eq!(
         (
@@ -349,7 +353,10 @@ fn surplus_arms_are_skipped() {
 
 #[test]
 fn the_rescue_is_wanted_once() {
-    assert_eq!(Config::default().wanted_algorithms(), ["cubic", "bbr"]);
+    assert_eq!(
+        Config::default().wanted_algorithms(),
+        ["cubic", "bbr", "tp_bbr3"]
+    );
     assert_eq!(
         config("algorithms = [\"cubic\"]").wanted_algorithms(),
         ["cubic", "bbr"]
@@ -419,7 +426,7 @@ fn own_algorithms_replace_missing_defaults() {
     };
     let policy = "[[policy]]\nname = \"a\"\narms = [\"bbr\"]";
     let stood_in = without_bbr(policy);
-    assert_eq!(stood_in.wanted_algorithms(), ["cubic", "tp_bbr"]);
+    assert_eq!(stood_in.wanted_algorithms(), ["cubic", "tp_bbr", "tp_bbr3"]);
     assert_eq!(stood_in.rescue.algorithm, Algorithm::new("tp_bbr"));
     assert_eq!(stood_in.policies[0].algorithms, known(&["tp_bbr"]));
     let abi = stood_in.to_abi(&names(&["cubic", "tp_bbr"]));
@@ -428,6 +435,20 @@ fn own_algorithms_replace_missing_defaults() {
     // A user who names bbr gets bbr, or a message that it is missing.
     let named = without_bbr("algorithms = [\"reno\", \"bbr\"]");
     assert_eq!(named.algorithms, known(&["reno", "bbr"]));
+    // A default of tcpilot's own goes if it cannot be registered, unless the user names it.
+    let without_bbr3 = |text: &str| {
+        let mut config = config(text);
+        config.stand_in(|name| name == "tp_bbr3");
+        config.algorithms
+    };
+    assert_eq!(without_bbr3(""), known(&["cubic", "bbr"]));
+    let all = known(&["cubic", "bbr", "tp_bbr3"]);
+    let named = "[[policy]]\nname = \"a\"\nalgorithms = [\"tp_bbr3\"]";
+    assert_eq!(without_bbr3(named), all);
+    assert_eq!(
+        without_bbr3("algorithms = [\"bbr\", \"tp_bbr3\"]"),
+        known(&["bbr", "tp_bbr3"])
+    );
     let mut all_there = Config::default();
     all_there.stand_in(|_| false);
     assert_eq!(all_there, Config::default());

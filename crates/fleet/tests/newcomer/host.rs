@@ -99,6 +99,7 @@ impl NodeRow {
             row.f32s(&mut numbers).unwrap();
             unpacked(&numbers)
         });
+        row.f32s(&mut [0.0; 2]).unwrap(); // bouts of loss
         row.done().unwrap();
         let [told, gone] = known;
         Self {
@@ -117,6 +118,7 @@ impl NodeRow {
         row.f64(now_s).f64(now_s).f64(0.0).f32(1.0);
         row.f32s(&self.ledger).f32s(&[0.0; 2]).u32(0);
         row.f32s(&packed(&Known::NONE)).f32s(&packed(&self.gone));
+        row.f32s(&[0.0; 2]);
         row.finish()
     }
 
@@ -155,11 +157,18 @@ fn group_of(key: &[u8]) -> Option<Group> {
     .ok()
 }
 
+/// The default ones, but nobody else stands in these worlds' queues.
+fn settings() -> Settings {
+    let mut settings = Settings::default();
+    settings.choice.shared_bonus = 0.0;
+    settings
+}
+
 impl Host {
     pub fn new(seed: u64, number: u64) -> Self {
         Self {
             number,
-            learner: Thompson::new(ARMS, Settings::default()).unwrap(),
+            learner: Thompson::new(ARMS, settings()).unwrap(),
             random: Random::of(&[seed, 4, number]),
         }
     }
@@ -199,6 +208,7 @@ impl Host {
             outcome,
             features,
             at_s,
+            bouts: tcpilot_learner::sharing::Bouts::CLEAR,
             since_last_s: None,
         };
         self.learner.observe(&seen).unwrap();

@@ -48,6 +48,10 @@ pub struct View {
     pub credit: f64,
     /// Expected cost of exploring there so far, in nats times connections.
     pub spent: f64,
+    /// The share of the default's bouts of loss that came with a queue; 0.8 if nothing is known.
+    pub queued_share: f64,
+    /// The least advantage of another arm over the default here, in nats ([`crate::sharing`]).
+    pub bonus: f64,
     /// When it, or a node above it, was last found to have changed, as far as the log of alarms goes back.
     pub changed_s: Option<f64>,
 }

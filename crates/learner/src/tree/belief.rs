@@ -158,6 +158,7 @@ impl<const C: usize> Tree<C> {
     /// The belief before the first sample.
     #[must_use]
     pub fn base(&self) -> Belief<C> {
-        self.base.prior()
+        // An inverse of a covariance can be factored; else an advantage is anything.
+        self.base.belief().unwrap_or(Belief::WIDE)
     }
 }

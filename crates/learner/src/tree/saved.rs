@@ -14,6 +14,7 @@ use crate::linalg::NotPositive;
 use crate::lineage::{Class, Key, Level, Lineage, NodeKey};
 use crate::path::Evidence;
 use crate::settings::Memory;
+use crate::sharing::Bouts;
 
 /// Half-lives before the start at which a tree's time begins: older knowledge counts as nothing.
 const HALF_LIVES_MAX: f64 = 13.0;
@@ -39,6 +40,15 @@ fn read_times(row: &mut Reader, now_s: f64) -> Option<(f64, f64, f64)> {
     let possible = are_possible([at_s, as_of_s], -LATEST_S..=LATEST_S)
         && are_possible([faded], -1.0..=HALF_LIVES_PASSED_MAX);
     possible.then_some((at_s.min(now_s), as_of_s.min(now_s), faded))
+}
+
+/// Counts of bouts; none in rows of earlier versions.
+fn read_bouts(row: &mut Reader) -> Option<Bouts> {
+    let bouts = Bouts {
+        queued: row.f32().unwrap_or_default(),
+        clear: row.f32().unwrap_or_default(),
+    };
+    bouts.is_possible().then_some(bouts)
 }
 
 /// Bytes of a saved key.
@@ -128,7 +138,8 @@ impl<const C: usize> Tree<C> {
             .u16(path.sums.up)
             .u16(path.sums.down)
             .f32s(evidence)
-            .u16(path.rtt.0.into());
+            .u16(path.rtt.0.into())
+            .f32s(&[path.bouts.queued, path.bouts.clear]);
         row.finish()
     }
 
@@ -150,6 +161,7 @@ impl<const C: usize> Tree<C> {
             pack(&known, |x| x as f32, &mut packed);
             row.f32s(&packed[..triangle(C)]);
         }
+        row.f32s(&[node.bouts.queued, node.bouts.clear]);
         row.finish()
     }
 
@@ -191,8 +203,9 @@ impl<const C: usize> Tree<C> {
         let (up, down) = (row.u16()?, row.u16()?);
         let mut packed = vec![0.0; Evidence::<C>::PACKED];
         row.f32s(&mut packed)?;
-        // Rows of earlier versions end here.
+        // Rows of earlier versions end here, or after the next number.
         let rtt = u8::try_from(row.u16().unwrap_or_default()).ok()?;
+        let bouts = read_bouts(&mut row)?;
         row.done()?;
         let evidence = Evidence::unpack(&packed);
         let numbers = packed.iter().copied().map(f64::from);
@@ -212,6 +225,7 @@ impl<const C: usize> Tree<C> {
         path.told_factor = told_factor;
         path.wild = wild;
         path.rtt = InOctave(rtt);
+        path.bouts = bouts;
         path.sums = Sums { up, down };
         Some(Taken::Up)
     }
@@ -236,6 +250,8 @@ impl<const C: usize> Tree<C> {
             row.f32s(packed)?;
             *known = unpack(packed);
         }
+        // Rows of earlier versions end here.
+        let bouts = read_bouts(&mut row)?;
         row.done()?;
         let sums = ledger.iter().chain(&time_outs).copied().map(f64::from);
         let is_possible = are_possible(sums, -SUM_MAX..=SUM_MAX)
@@ -259,6 +275,7 @@ impl<const C: usize> Tree<C> {
         (node.ledger.balance, node.ledger.spent) = (ledger[0], ledger[1]);
         (node.time_outs.all, node.time_outs.timed_out) = (time_outs[0], time_outs[1]);
         node.sums = Sums { up, down };
+        node.bouts = bouts;
         Some(Taken::Up)
     }
 

@@ -13,6 +13,7 @@ use crate::ledger::Ledger;
 use crate::lineage::{Key, Level, Lineage, NodeKey, path_len};
 use crate::path::Evidence;
 use crate::reward::TimeOuts;
+use crate::sharing::Bouts;
 
 /// Steps of a path's times in a second.
 const TICKS: f64 = 10.0;
@@ -57,6 +58,8 @@ pub(crate) struct PathFields {
     pub wild: Share,
     /// Its group's `doubt` when the evidence was stored.
     pub doubt_seen: u16,
+    /// Its connections' bouts of loss.
+    pub bouts: Bouts,
     /// Its connections since it was first seen, or since its saved row was read.
     pub connections: u32,
     /// It has changed since it was saved.
@@ -100,6 +103,8 @@ pub struct Node {
     pub(super) alarms: Option<Box<Alarms>>,
     /// A group's: how usual time-outs are.
     pub time_outs: TimeOuts,
+    /// Bouts of loss on the paths below.
+    pub(super) bouts: Bouts,
     /// An unknown path's shares when the distributions below were last written, in parts of 255.
     pub(crate) swept: [u8; MAX_ARMS],
 }
@@ -167,6 +172,7 @@ impl PathFields {
             told_factor: Share::ALL,
             wild: Share::default(),
             doubt_seen: 0,
+            bouts: Bouts::default(),
             connections: 0,
             unsaved: true,
             queued: false,
@@ -352,6 +358,7 @@ impl<const C: usize> Tree<C> {
             pooled_last: NONE,
             alarms: None,
             time_outs: TimeOuts::default(),
+            bouts: Bouts::default(),
             swept: [0; MAX_ARMS],
         };
         let id = self.free_nodes.pop().unwrap_or(self.nodes.len() as u32);

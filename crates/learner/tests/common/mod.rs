@@ -6,6 +6,7 @@ use std::net::Ipv4Addr;
 use tcpilot_learner::lineage::{Class, Lineage};
 use tcpilot_learner::regression::Features;
 use tcpilot_learner::reward::Reward;
+use tcpilot_learner::sharing::Bouts;
 use tcpilot_learner::{Observation, Outcome, Thompson};
 
 pub fn lineage(group: u8, host: u8, rtt_us: u32) -> Lineage {
@@ -36,6 +37,7 @@ pub fn seen(lineage: Lineage, arm: usize, nats: f64, at_s: f64) -> Observation {
         outcome,
         features,
         at_s,
+        bouts: Bouts::CLEAR,
         since_last_s: None,
     }
 }

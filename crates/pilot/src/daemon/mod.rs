@@ -390,6 +390,7 @@ impl Daemon {
         manager::alive();
         self.tell_trouble();
         self.listener.retry();
+        usable_arms::hold(&self.arms, &mut self.held);
         if times.rules.elapsed() >= RULES_EVERY {
             times.rules = Instant::now();
             self.refresh_rules();

@@ -36,14 +36,14 @@ impl Prepared {
         }
         let built_in = host::built_in_default().and_then(|name| Algorithm::new(&name));
         usable_arms::resolve_built_in(&mut config.replace_defaults, built_in);
-        usable_arms::stand_in(&mut config)?;
+        let held = usable_arms::stand_in(&mut config)?;
         config.decide_interfaces(has_several_ways_out());
         let root = host::cgroup2_root()?;
         let cgroup = args.cgroup.clone().unwrap_or_else(|| root.clone());
         if numbers.is_none() {
             host::cgroup_id(&cgroup)?; // after an upgrade the daemon waits for a missing cgroup instead
         }
-        let mut arms = usable_arms::make_usable(&config.algorithms)?;
+        let mut arms = usable_arms::make_usable(&config.algorithms, held)?;
         if let Some(numbers) = numbers {
             number_as(&mut config, &mut arms.present, numbers)?;
         }

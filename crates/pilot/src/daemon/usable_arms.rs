@@ -9,19 +9,55 @@ use tcpilot_kernel::{
 };
 use tcpilot_show::failure::{Failure, Kind};
 
-/// Replaces default algorithms that this kernel neither has nor can load by tcpilot's own versions.
+/// Replaces default algorithms that this kernel neither has nor can load by tcpilot's own versions, and leaves out
+/// a default of tcpilot's own that it cannot have. Returns what was registered for that.
 ///
 /// # Errors
 /// Not even a socket can be opened.
-pub fn stand_in(config: &mut Config) -> Result<(), Failure> {
-    let mut lacking = Vec::new();
+pub fn stand_in(config: &mut Config) -> Result<Vec<Held>, Failure> {
+    let (mut lacking, mut held) = (Vec::new(), Vec::new());
+    let own = config.own_defaults();
     for name in Config::default().wanted_algorithms() {
-        if load_algorithm(name)? == AlgorithmSource::Missing {
+        if !name.starts_with(cc::PREFIX) && load_algorithm(name)? == AlgorithmSource::Missing {
+            lacking.push(name.to_owned());
+        }
+    }
+    for name in own.iter().map(Algorithm::as_str) {
+        if let Err(reason) = make_default_usable(name, &mut held)? {
+            tracing::info!("{reason}: not among the algorithms");
             lacking.push(name.to_owned());
         }
     }
     config.stand_in(|name| lacking.iter().any(|lacks| lacks == name));
-    Ok(())
+    Ok(held)
+}
+
+/// As [`make_one_usable`], but only if nothing remains after a SIGKILL.
+fn make_default_usable(name: &str, held: &mut Vec<Held>) -> Result<Result<(), String>, Failure> {
+    if !cc::Variant::detect().is_ok_and(|kernel| kernel.links) && !cc::is_registered(name) {
+        let reason = format!("{name} would stay registered after a SIGKILL on this kernel");
+        return Ok(Err(reason));
+    }
+    make_one_usable(name, held)
+}
+
+/// Registers tcpilot's own algorithms among the arms again if they are gone: another tcpilot had registered
+/// them, and has ended.
+pub fn hold(arms: &[String], held: &mut Vec<Held>) {
+    let own = || arms.iter().filter(|name| name.starts_with(cc::PREFIX));
+    if own().next().is_none() {
+        return;
+    }
+    let registered = host::registered_algorithms();
+    for name in own().filter(|name| !registered.contains(name)) {
+        match Loaded::new(name).and_then(Held::register) {
+            Ok(one) => {
+                tracing::info!("{name} was gone, and is registered again");
+                held.push(one);
+            }
+            Err(error) => tracing::debug!("{name} is gone: {error}"),
+        }
+    }
 }
 
 /// The configured arms, usable or missing.
@@ -34,13 +70,13 @@ pub struct Arms {
     pub missing: Vec<String>,
 }
 
-/// Loads or registers the arms still missing in the kernel.
+/// Loads or registers the arms still missing in the kernel; `held` are those registered before.
 ///
 /// # Errors
 /// None of the arms is usable.
-pub fn make_usable(asked: &[Algorithm]) -> Result<Arms, Failure> {
+pub fn make_usable(asked: &[Algorithm], held: Vec<Held>) -> Result<Arms, Failure> {
     let mut arms = Arms {
-        held: Vec::new(),
+        held,
         present: Vec::new(),
         missing: Vec::new(),
     };
@@ -134,7 +170,7 @@ mod tests {
 
     #[test]
     fn missing_algorithms_are_left_out_and_reported() {
-        let arms = make_usable(&algorithms(&["nonsense", "reno"])).unwrap();
+        let arms = make_usable(&algorithms(&["nonsense", "reno"]), Vec::new()).unwrap();
         assert_eq!(arms.present, ["reno"]);
         assert_eq!(
             arms.missing,
@@ -162,7 +198,9 @@ mod tests {
 
     #[test]
     fn without_any_arm_there_is_a_clear_error() {
-        let failure = make_usable(&algorithms(&["nonsense"])).err().unwrap();
+        let failure = make_usable(&algorithms(&["nonsense"]), Vec::new())
+            .err()
+            .unwrap();
         assert_eq!(failure.kind, Kind::Unsupported);
         assert!(failure.remedy.contains("reno"), "{failure}");
     }

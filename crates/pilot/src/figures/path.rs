@@ -52,6 +52,11 @@ figures! {
         explored: f64;
         /// Remaining budget of exploration there, in the same unit.
         budget: f64;
+        /// Share of the default's losses that came with a queue; 0.8 if nothing is known.
+        queued_losses: f64, Share;
+        /// Gain over the default from which an algorithm is preferred here. It is large where losses come with a
+        /// queue, since others may share the queue (`shared_bonus_percent`).
+        gain_needed: f64, Share;
         /// Connections switched after heavy loss, since the start.
         rescued: u64;
         /// Switched connections with their former algorithm back, because the switch did not help.

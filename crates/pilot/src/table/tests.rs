@@ -291,6 +291,8 @@ fn known(level: &str) -> PathView {
         experience: 31.2,
         explored: 0.084,
         budget: 1.31,
+        queued_losses: if level == "path" { 0.125 } else { 0.875 },
+        gain_needed: if level == "path" { 0.02 } else { 1.72 },
         rescued: if level == "path" { 3 } else { 0 },
         undone: if level == "path" { 1 } else { 0 },
         moved: if level == "path" { 2 } else { 0 },

@@ -61,6 +61,7 @@ impl Bayes {
             outcome,
             features,
             at_s,
+            bouts: tcpilot_learner::sharing::Bouts::CLEAR,
             since_last_s: None,
         })
     }

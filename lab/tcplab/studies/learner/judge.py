@@ -16,6 +16,7 @@ from typing import Any
 from scipy.stats import t as student
 
 from tcplab.metrics import cell_metrics
+from tcplab.metrics.rates import flow_goodputs_mbit
 from tcplab.metrics.utility import utilities_mbit
 from tcplab.results.read import Campaign, Cell
 
@@ -24,6 +25,8 @@ DEFAULT = "cubic"
 """A host's static algorithm without a tool."""
 ALL_DEFAULT = "all-first"
 """The variant of interference with the default on all connections."""
+_SHOWN = ("tp_bbr3",)
+"""Static algorithms with columns of their own, as tools have."""
 RECOVERY = 50
 """The best algorithm must be found within so many connections after a change of the path."""
 _CONFIDENCE = 0.95
@@ -44,8 +47,8 @@ class Rule:
     what: str
     price: str | None = None
     """The retransmitted share shown with it."""
-    beside: str | None = None
-    """The static algorithm to compare with; None for the best."""
+    beside: tuple[str, ...] = ()
+    """The static algorithms whose best is compared with; none for all."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ def judge(name: str, runs: Iterable[Run]) -> list[Verdict]:
     _, rules = _JUDGES[name]
     found = []
     for condition, variants in _conditions(runs).items():
-        tools = [variant for variant in variants if variant.tuned]
+        tools = [variant for variant in variants if variant.tuned or variant.name in _SHOWN]
         static = [variant for variant in variants if not variant.tuned]
         text = ", ".join(str(value) for _, value in condition) or "all"
         for tool in tools:
@@ -140,7 +143,7 @@ def _conditions(given: Iterable[Run]) -> dict[Condition, list[Way]]:
 
 def _verdict(text: str, tool: Way, static: Sequence[Way], rule: Rule) -> Verdict | None:
     """None if there is nothing to compare with."""
-    asked = [variant for variant in static if rule.beside in (None, variant.name)]
+    asked = [variant for variant in static if not rule.beside or variant.name in rule.beside]
     best = _best(asked, rule.figure)
     mine, theirs = tool.mean(rule.figure), best.mean(rule.figure) if best else None
     if best is None or mine is None or not theirs:
@@ -247,7 +250,38 @@ def _of_long(static: Sequence[Way]) -> list[Rule]:
 def _of_interference(_: Sequence[Way]) -> list[Rule]:
     return [
         Rule("default_share", 0.5, "connections that keep the default, late in the run", "again"),
-        Rule("link_utility", 0.97, "utility of the link, of the default's", "again", ALL_DEFAULT),
+        Rule(
+            "link_utility", 0.97, "utility of the link, of the default's", "again", (ALL_DEFAULT,)
+        ),
+    ]
+
+
+def _of_gain(_: Sequence[Way]) -> list[Rule]:
+    figure = "utility_mbit"
+    return [Rule(figure, 0.97, "utility over all", "retransmit_ratio_all", ("cubic", "bbr"))]
+
+
+def _beside_others(cell: Cell) -> Values:
+    """The rate of the other hosts' flows, and the utility of ours."""
+    flows = cell.flows()
+    ours = flows[(flows["group"] == "ours") & flows["fct_s"].notna()]
+    others = flows[flows["group"] == "others"]
+    sent = float(ours["sent_packets"].sum())
+    values = {"others": float(flow_goodputs_mbit(others).sum())}
+    if ours.empty or not sent:
+        return values
+    return {
+        **values,
+        "utility": float(utilities_mbit(ours).mean()),
+        "again": float(ours["retransmitted_packets"].sum()) / sent,
+    }
+
+
+def _of_strangers(_: Sequence[Way]) -> list[Rule]:
+    beside = (DEFAULT,)
+    return [
+        Rule("others", 0.8, "rate of the others", "again", beside),
+        Rule("utility", 0.97, "utility of ours", "again", beside),
     ]
 
 
@@ -257,6 +291,8 @@ _JUDGES: dict[str, tuple[Callable[[Cell], Values], Callable[[Sequence[Way]], lis
     "change": (_after_a_change, _of_change),
     "long": (_figures, _of_long),
     "interference": (_default_share, _of_interference),
+    "gain": (_figures, _of_gain),
+    "strangers": (_beside_others, _of_strangers),
 }
 
 

@@ -17,6 +17,7 @@ _KEPT = (
     "retransmit_ratio",
     "again",
     "default_share",
+    "others",
 )
 """How the figures' names begin."""
 

@@ -10,6 +10,8 @@ from tcplab.studies.learner.judge import Verdict, judge, percent, shown
 from tcplab.studies.learner.records import runs
 
 _TOOLS = {
+    "tp_bbr3": "tp_bbr3",
+    "tcpilot": "tcpilot",
     "tcpilot-epsilon": "epsilon-greedy",
     "tcpilot-thompson": "thompson",
     "tcpilot-utility": "thompson, delay has no weight",

@@ -75,13 +75,17 @@ impl<const C: usize> Exact<C> {
             let own = now.and_then(|now| self.tree.sceptic(now).ok());
             own.unwrap_or_else(|| self.tree.base())
         };
-        plan(belief, own, ledger, &self.points, &self.settings.choice)
+        let queued = self.tree.queued_share(id);
+        let choice = self.settings.choice.with_queued_share(queued);
+        plan(belief, own, ledger, &self.points, &choice)
     }
 
     fn plan_below(&self, node: u32, belief: &Belief<C>) -> Plan {
         let ledger = self.tree.ledger_of(node);
         let own = || self.tree.alone().unwrap_or(*belief);
-        plan(belief, own, &ledger, &self.points, &self.settings.choice)
+        let queued = self.tree.queued_share_below(node);
+        let choice = self.settings.choice.with_queued_share(queued);
+        plan(belief, own, &ledger, &self.points, &choice)
     }
 
     pub fn plan_of(&mut self, key: &NodeKey, now_s: f64) -> Option<Plan> {
@@ -180,6 +184,10 @@ impl<const C: usize> Exact<C> {
         let now = self.now(id, seen.at_s);
         if steered && seen.since_last_s.is_none() {
             self.book(id, now.as_ref());
+        }
+        // Other arms cause their losses in other ways.
+        if seen.arm == 0 {
+            self.tree.note_bouts(id, seen.bouts);
         }
         let expected = self.expected(seen, now.as_ref());
         let known = now.map_or(0.0, |(now, _)| now.evidence.weight);
@@ -350,6 +358,7 @@ impl<const C: usize> Exact<C> {
         if learned.path_changed {
             let relative = self.tree.relative(id).map(|(other, _)| other);
             for id in std::iter::once(id).chain(relative) {
+                self.tree.doubt_bouts(id, settings.keep);
                 let memory = self.tree.doubt_memory(id, settings.keep);
                 self.keep(memory);
             }

@@ -80,6 +80,10 @@ impl<const C: usize> Exact<C> {
         let belief = belief.ok()?;
         let parts = self.parts(id, node, now_s).ok()?;
         let ledger = self.tree.ledger_of(node);
+        let queued_share = match id {
+            Some(id) => self.tree.queued_share(id),
+            None => self.tree.queued_share_below(node),
+        };
         Some(View {
             key: *key,
             estimates: estimates(&belief, &parts),
@@ -90,6 +94,8 @@ impl<const C: usize> Exact<C> {
             seen_s: id.map(|id| self.tree.at_s(id)),
             credit: ledger.balance(),
             spent: ledger.spent(),
+            queued_share,
+            bonus: self.settings.choice.with_queued_share(queued_share).bonus,
             changed_s: self.changed_s(id, node),
         })
     }

@@ -61,9 +61,14 @@ pub fn policy_settings(
         let name = config.policy_name(policy)?;
         let mut constants = config.learner.settings(config.objective_of(name));
         constants.memory.paths_max = config.paths_max as usize;
+        let arms = Arms::of_policy(abi, policy, names, &defaults)?;
+        // The losses of such a default show no queue, and the other arms take less than it.
+        if abi.model_based >> arms.number(0) & 1 == 1 {
+            constants.choice.shared_bonus = 0.0;
+        }
         Some(PolicySettings {
             kind: config.learner.common.kind,
-            arms: Arms::of_policy(abi, policy, names, &defaults)?,
+            arms,
             name: name.to_owned(),
             policy,
             constants,

@@ -11,6 +11,7 @@ use tcpilot_learner::{
     regression::Features,
     reward::{Measures, NoSample, Reward},
     settings::RewardSettings,
+    sharing::Bouts,
 };
 
 use super::{arms::Arms, clock::Clock};
@@ -83,6 +84,8 @@ pub struct Totals {
     buffer_ticks: u32,
     segments: u32,
     retransmitted: u32,
+    queued_bouts: u16,
+    clear_bouts: u16,
 }
 
 impl Totals {
@@ -96,6 +99,8 @@ impl Totals {
             buffer_ticks: record.buffer_ticks,
             segments: record.segments,
             retransmitted: record.retransmitted,
+            queued_bouts: record.queued_bouts,
+            clear_bouts: record.clear_bouts,
         }
     }
 }
@@ -161,10 +166,21 @@ pub fn observation(
         lineage,
         arm,
         outcome,
+        bouts: bouts(record, before),
         features: features(record),
         at_s: terms.clock.seconds(record.at_ns),
         since_last_s: before.map(|told| record.at_ns.saturating_sub(told.at_ns) as f64 / 1e9),
     })
+}
+
+/// The bouts of loss since `before`, or since the connection's start.
+fn bouts(record: &tp_record, before: Option<&Totals>) -> Bouts {
+    let none = Totals::default();
+    let (now, before) = (Totals::of(record), before.unwrap_or(&none));
+    Bouts {
+        queued: now.queued_bouts.saturating_sub(before.queued_bouts).into(),
+        clear: now.clear_bouts.saturating_sub(before.clear_bouts).into(),
+    }
 }
 
 fn reward(

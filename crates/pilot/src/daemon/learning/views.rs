@@ -294,6 +294,8 @@ fn path_view(policy: &PolicyLearner, view: &View, now_s: f64) -> PathView {
         experience: tenths(view.own_weight),
         explored: view.spent,
         budget: view.credit,
+        queued_losses: view.queued_share,
+        gain_needed: view.bonus.exp_m1(),
         rescued: switched.rescued,
         undone: switched.undone,
         moved: switched.moved,

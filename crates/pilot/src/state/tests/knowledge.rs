@@ -153,6 +153,7 @@ fn learned(policy: &str) -> Knowledge {
                 interface: 0,
             },
             at_s: NOW as f64 + number as f64,
+            bouts: tcpilot_learner::sharing::Bouts::CLEAR,
             since_last_s: None,
         };
         learner.observe(&seen).unwrap();

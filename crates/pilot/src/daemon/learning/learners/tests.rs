@@ -127,6 +127,7 @@ pub fn record(address: &str, arm: u8, ticks: u32) -> tp_record {
         srtt_us: 20_000,
         min_rtt_us: 20_000,
         segments: 700,
+        clear_bouts: 2, // nobody else is in a queue
         rate: 1000,
         probability: 0x4000,
         weight: 1,
