@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from synthetic import flow_row, write_campaign, write_cell
+from synthetic import SECONDS, flow_row, write_campaign, write_cell
 
 from tcplab.metrics.phases import of_phases
 from tcplab.results.read import read_campaign
@@ -118,6 +118,34 @@ def test_interference_compares_share_and_link_with_the_default(
     share, link = judge(folder)
     assert (share.reference, share.ratio, share.met) == ("all-first", 0, False)
     assert link.reference == "all-first" and link.ratio == pytest.approx(0.8 / 0.97, rel=1e-3)
+
+
+def test_gain_is_beside_the_better_of_cubic_and_bbr(tmp_path: Path) -> None:
+    """A third static algorithm is judged as the tools are, whatever it reaches."""
+    rates = {"cubic": (5, 0.0), "bbr": (6, 0.2), "tp_bbr3": (8, 0.0), "tool": (4.8, 0.1)}
+    found = {v.tool: v for v in judge(campaign(tmp_path, "gain", rates))}
+    assert {name: v.reference for name, v in found.items()} == {"tp_bbr3": "cubic", "tool": "cubic"}
+    assert found["tp_bbr3"].ratio == pytest.approx(1.6, rel=1e-3) and found["tp_bbr3"].met
+    assert found["tool"].ratio == pytest.approx(0.864, rel=1e-3) and not found["tool"].met
+
+
+def test_strangers_rate_is_beside_that_with_the_default(tmp_path: Path) -> None:
+    """Our gain does not hide their loss, even if another static algorithm leaves them more."""
+    folder = write_campaign(tmp_path, "strangers", {"variant": ["cubic", "bbr", "tool"]})
+    for variant, (ours, again, others) in {
+        "cubic": (2.5, 0.0, 3.0),
+        "bbr": (2.0, 0.0, 4.0),
+        "tool": (3.5, 0.2, 1.5),
+    }.items():
+        stranger = flow_row(100, "others", "cubic", bytes=int(others * 1e6 / 8 * SECONDS))
+        flows = connections(ours, again).assign(group="ours")
+        flows = pd.concat([flows, pd.DataFrame([stranger])], ignore_index=True)
+        tuner = {"name": "tcpilot", "table": []} if variant == "tool" else None
+        write_cell(folder, {"variant": variant}, flows=flows, tuner=tuner)
+    theirs, own = judge(folder)
+    assert theirs.reference == own.reference == "cubic"
+    assert theirs.ratio == pytest.approx(0.5, rel=1e-2) and not theirs.met
+    assert own.ratio == pytest.approx(3.5 * 0.8 / 2.5, rel=1e-2) and own.met
 
 
 def test_published_records_get_the_same_verdicts(tmp_path: Path) -> None:
