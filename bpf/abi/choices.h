@@ -186,7 +186,7 @@ struct tp_record {
 	__u32 segments; /* with data, retransmissions included */
 	__u32 retransmitted;
 	__u32 ssthresh_packets; /* 0: slow start never ended */
-	__u32 rate; /* the last sample's, kbyte/s; 0: none, or the application limited it */
+	__u32 rate;	    /* the last sample's, kbyte/s; 0: none, or the application limited it */
 	__u16 queued_bouts; /* of loss, with a queue (core/rescue.h) */
 	__u16 clear_bouts;  /* and without */
 	__u16 class;
