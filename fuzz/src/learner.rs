@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use tcpilot_learner::{
     Learner as _, Level, Lineage, Observation, Outcome, Settings, Thompson, lineage::Class,
-    regression::Features, reward::Reward,
+    regression::Features, reward::Reward, sharing::Bouts,
 };
 
 const ARMS: usize = 2;
@@ -36,6 +36,7 @@ fn seen(host: u8, arm: usize, at_s: f64) -> Observation {
             ..Features::default()
         },
         at_s,
+        bouts: Bouts::CLEAR,
         since_last_s: None,
     }
 }

@@ -197,8 +197,8 @@ fn is_registered(name: &str) -> bool {
     all.unwrap().split_whitespace().any(|other| other == name)
 }
 
-/// The holder of an algorithm ends: another daemon that uses it registers it within seconds. After both nothing is
-/// left, also after a SIGKILL.
+/// The holder of an algorithm ends: it stays for another daemon that uses it. If that one may not share it, it registers
+/// it within seconds. After both nothing is left, also after a SIGKILL.
 #[test]
 fn own_algorithm_outlives_its_first_holder() {
     if !has_links() {
@@ -208,18 +208,27 @@ fn own_algorithm_outlives_its_first_holder() {
     let config = ALWAYS_BBR.replace("[\"bbr\"]", "[\"tp_veno\"]");
     let (first_lab, lab) = (Lab::new(), Lab::new());
     let _sink = Sink::new(&lab.net.far, 5300);
-    let first = first_lab.pilot(&config);
-    let second = lab.pilot(&config);
-    assert_eq!(first.end(libc::SIGKILL).status, None);
-    until("it is registered again", || {
-        second.log().contains("tp_veno was gone").then_some(())
-    });
-    let mut application = lab.actor();
-    application.tell(&format!("connect {FAR}:5300"));
-    assert_eq!(application.tell("cc"), "tp_veno");
-    drop(application);
-    assert_eq!(second.end(libc::SIGKILL).status, None);
-    until("it is gone", || (!is_registered("tp_veno")).then_some(()));
+    for may_share in [true, false] {
+        let first = first_lab.pilot(&config);
+        let kept = &[CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON];
+        let second = match may_share {
+            true => lab.pilot(&config),
+            false => lab.spawn_pilot(with(kept), &config, &[]).ready(),
+        };
+        assert_eq!(first.end(libc::SIGKILL).status, None);
+        if !may_share {
+            until("it is registered again", || {
+                second.log().contains("tp_veno was gone").then_some(())
+            });
+        }
+        let mut application = lab.actor();
+        application.tell(&format!("connect {FAR}:5300"));
+        assert_eq!(application.tell("cc"), "tp_veno", "{may_share}");
+        assert_eq!(second.log().contains("was gone"), !may_share);
+        drop(application);
+        assert_eq!(second.end(libc::SIGKILL).status, None);
+        until("it is gone", || (!is_registered("tp_veno")).then_some(()));
+    }
 }
 
 #[test]

@@ -13,12 +13,16 @@ mod verify;
 
 use std::{
     fs, io,
-    os::fd::{AsFd, AsRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
-use libbpf_rs::{Link, MapCore, MapHandle, libbpf_sys::bpf_map_delete_elem, query::LinkTypeInfo};
+use libbpf_rs::{
+    Link, MapCore, MapFlags, MapHandle,
+    libbpf_sys::{bpf_link_get_fd_by_id, bpf_map_delete_elem},
+    query::{LinkInfoIter, LinkTypeInfo},
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, error::CC_NAME_LEN_MAX, host, process::inherited};
@@ -112,6 +116,31 @@ impl Kept {
         Ok(Kept {
             fd: inherited(descriptor.fd)?,
             links: descriptor.links,
+        })
+    }
+
+    /// Shares the registration of another process, so that it does not end with that process. `None` if this kernel
+    /// has no links, or this process may not ask for them (CAP_SYS_ADMIN).
+    pub fn share(name: &str) -> Option<Kept> {
+        // The map's only value is a `struct tcp_congestion_ops`, with the name in it.
+        let value = |map: u32| {
+            let map = MapHandle::from_map_id(map).ok()?;
+            map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()?
+        };
+        let named = [name.as_bytes(), b"\0"].concat();
+        let is_of = |map: u32| {
+            value(map).is_some_and(|ops| ops.windows(named.len()).any(|part| part == named))
+        };
+        let link = LinkInfoIter::default().find(|link| match &link.info {
+            LinkTypeInfo::StructOps(info) => is_of(info.map_id),
+            _ => false,
+        })?;
+        // SAFETY: no pointers.
+        let fd = unsafe { bpf_link_get_fd_by_id(link.id) };
+        (fd >= 0).then(|| Kept {
+            // SAFETY: the kernel has just made it for this process.
+            fd: unsafe { OwnedFd::from_raw_fd(fd) },
+            links: true,
         })
     }
 

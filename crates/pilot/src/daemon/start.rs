@@ -163,7 +163,7 @@ impl Daemon {
             arms: arms.present,
             arms_missing: arms.missing.into_iter().chain(problems).collect(),
             held: arms.held,
-            kept: Vec::new(),
+            kept: arms.shared,
             templates,
             rules,
             netns: netns::Names::default(),

@@ -4,7 +4,7 @@ use tcpilot_abi::tp_config;
 use tcpilot_config::{Algorithm, BUILT_IN, Config};
 use tcpilot_kernel::{
     AlgorithmSource,
-    cc::{self, Held, Loaded},
+    cc::{self, Held, Kept, Loaded},
     host, load_algorithm,
 };
 use tcpilot_show::failure::{Failure, Kind};
@@ -64,6 +64,8 @@ pub fn hold(arms: &[String], held: &mut Vec<Held>) {
 pub struct Arms {
     /// tcpilot's own algorithms registered now; each stays as long as its value here lives.
     pub held: Vec<Held>,
+    /// Those that another process has registered.
+    pub shared: Vec<Kept>,
     /// The usable arms, in the configured order.
     pub present: Vec<String>,
     /// A sentence for each unusable arm.
@@ -77,12 +79,19 @@ pub struct Arms {
 pub fn make_usable(asked: &[Algorithm], held: Vec<Held>) -> Result<Arms, Failure> {
     let mut arms = Arms {
         held,
+        shared: Vec::new(),
         present: Vec::new(),
         missing: Vec::new(),
     };
     for name in asked.iter().map(Algorithm::as_str) {
         match make_one_usable(name, &mut arms.held)? {
-            Ok(()) => arms.present.push(name.to_owned()),
+            Ok(()) => {
+                let is_held = arms.held.iter().any(|held| held.name() == name);
+                let is_shared = name.starts_with(cc::PREFIX) && !is_held;
+                arms.shared
+                    .extend(is_shared.then(|| Kept::share(name)).flatten());
+                arms.present.push(name.to_owned());
+            }
             Err(reason) => arms.missing.push(reason + ": left out"),
         }
     }
@@ -115,6 +124,8 @@ fn make_one_usable(name: &str, held: &mut Vec<Held>) -> Result<Result<(), String
             held.push(one);
             Ok(())
         }
+        // Another tcpilot registered it meanwhile.
+        Err(_) if cc::is_registered(name) => Ok(()),
         Err(error) => Err(error.to_string()),
     })
 }
