@@ -179,7 +179,8 @@ bpftune: ::ffff:10.200.2.2        bbr       3108       69        4       17     
 
 def test_tcpilots_paths_become_rows_as_bpftunes(tmp_path: Path) -> None:
     algorithm = {"name": "bbr", "cost": None, "chosen": 3, "greedy": 1, "min_rtt_us": 17}
-    path = {"prefix": "10.0.0.0/24", "netns": "left", "connections": 4, "algorithms": [algorithm]}
+    path = {"prefix": "10.0.0.0/24", "netns": "left", "connections": 4, "queued_losses": 0.25}
+    path["algorithms"] = [algorithm]
     (tmp_path / "tuner-paths.json").write_text(json.dumps({"schema": 1, "paths": [path]}))
     cell: Any = SimpleNamespace(tuner=SimpleNamespace(name="tcpilot"))
     found = writer._tuner(cell, tmp_path)
@@ -189,6 +190,7 @@ def test_tcpilots_paths_become_rows_as_bpftunes(tmp_path: Path) -> None:
             "key": "10.0.0.0/24",
             "arm": "bbr",
             "count": 3,
+            "queued_losses": 0.25,
             "cost": None,
             "greedy": 1,
             "min_rtt_us": 17,
