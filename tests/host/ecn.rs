@@ -37,8 +37,8 @@ fn chosen(pilot: &Daemon, path: &str) -> u64 {
 fn chosen_in_public(policy: &str) -> (u64, Value) {
     let (_registrations, lab) = lab();
     let pilot = lab.pilot(&format!("{ARMS}{policy}"));
-    lab.upload(PUBLIC, 120, 200_000);
-    pilot.wait_closed(120);
+    lab.upload(PUBLIC, 60, 200_000);
+    pilot.wait_closed(60);
     let path = pilot.path(PUBLIC);
     let why = arm(&path, "tp_dctcp")["not_eligible"].clone();
     (chosen(&pilot, PUBLIC), why)
@@ -82,9 +82,9 @@ fn data_center_policy_vouches_for_dctcp() {
 fn data_center_host_limits_dctcp_to_private_addresses() {
     let (_registrations, lab) = lab();
     let pilot = lab.pilot(&format!("{ARMS}[tuning]\nnetwork = \"data-center\""));
-    lab.upload(FAR, 120, 200_000);
+    lab.upload(FAR, 60, 200_000);
     lab.upload(PUBLIC, 24, 200_000);
-    pilot.wait_closed(144);
+    pilot.wait_closed(84);
     assert!(chosen(&pilot, FAR) > 0);
     assert_eq!(chosen(&pilot, PUBLIC), 0);
 }
@@ -94,8 +94,8 @@ fn private_path_with_short_steady_rtt_gets_dctcp() {
     let (_registrations, lab) = lab();
     let pilot = lab.pilot(ARMS);
     // A busy machine may answer some SYNs late, and a connection in eight tries another algorithm.
-    lab.upload(FAR, 120, 200_000);
-    pilot.wait_closed(120);
+    lab.upload(FAR, 60, 200_000);
+    pilot.wait_closed(60);
     assert!(chosen(&pilot, FAR) > 0, "{}", pilot.path(FAR));
 }
 
