@@ -119,7 +119,7 @@ pub struct Choice {
     pub bonus: f64,
     /// Least advantage, in nats, on a path whose losses come with a queue: others may share it
     /// ([`crate::sharing`]). Beside flows of cubic and reno, others' or one's own, arms gain up to 0.9;
-    /// where flows of bbr starve the default, they gain 2.
+    /// where flows of bbr starve the default, they gain 1.5 to 3.8.
     pub shared_bonus: f64,
     /// Factor on the belief's standard deviations when arms are drawn from it. 1 is Thompson
     /// sampling; a smaller factor explores less, and finds a better arm later.

@@ -1,5 +1,7 @@
 //! Finds the arms in this kernel, loaded or loadable. The others are left out, and the daemon reports them.
 
+use std::path::Path;
+
 use tcpilot_abi::tp_config;
 use tcpilot_config::{Algorithm, BUILT_IN, Config};
 use tcpilot_kernel::{
@@ -87,7 +89,9 @@ pub fn make_usable(asked: &[Algorithm], held: Vec<Held>) -> Result<Arms, Failure
         match make_one_usable(name, &mut arms.held)? {
             Ok(()) => {
                 let is_held = arms.held.iter().any(|held| held.name() == name);
-                let is_shared = name.starts_with(cc::PREFIX) && !is_held;
+                // A pin stays, and `cc unload` must be able to end it.
+                let is_pinned = cc::is_pinned(Path::new(cc::DEFAULT_BPFFS), name);
+                let is_shared = name.starts_with(cc::PREFIX) && !is_held && !is_pinned;
                 arms.shared
                     .extend(is_shared.then(|| Kept::share(name)).flatten());
                 arms.present.push(name.to_owned());
