@@ -93,7 +93,7 @@ struct tp_assignment {
 	__u32 since;	   /* when it was drawn: ns >> TP_OPENED_SHIFT */
 	__u16 probability; /* of the arm, when it was drawn */
 	__u8 arm;	   /* plus one; 0: none was drawn yet */
-	__u8 pad;
+	__u8 most;	   /* the highest live since then; 255: or more */
 	/* what the path's next connection would otherwise compute again */
 	__u64 hint;   /* of the choice distribution of its last connection: tp_hint() */
 	__u16 bucket; /* of its address: tp_assignment_bucket() */
@@ -200,8 +200,8 @@ struct tp_record {
 	__u8 conn_flags; /* enum tp_conn_flags */
 	__u32 domain;	 /* of its choice distribution's key */
 	__u8 trial;	 /* enum tp_trial, at its opening */
-	__u8 pad2;
-	__u16 egress; /* the interface separating its path; 0: none */
+	__u8 beside;	 /* open connections of its path at a time, itself included; 0: unknown */
+	__u16 egress;	 /* the interface separating its path; 0: none */
 };
 
 /* A long connection to be moved to another arm, by its socket's cookie.  The

@@ -57,6 +57,7 @@ enum tp_rescue_flags {
 	TP_RESCUE_OWN = 1,	/* counted: it caused its loss itself */
 	TP_RESCUE_WITHHELD = 2, /* counted: a rescue was not made */
 	TP_RESCUE_THIN = 4,	/* its timeouts were made linear with the switch */
+	TP_RESCUE_RESTART = 8,	/* a slow start ended within the stretch */
 };
 
 /* An entry for a path on which a rescue did not help.  The table has no chains: a path may

@@ -7,8 +7,9 @@
  * window as the answer.  Before a bout of the connection's own making, a queue fills, so the
  * packets after the lost one come back late.  If a link drops packets at random, the others
  * come back as fast as ever.  Bouts count if they follow each other after slow start, without a
- * queue: each came although the window had been reduced for the last one.  If enough of them
- * make a heavy loss, the algorithm is the wrong one, as it takes these losses for congestion.
+ * queue: each came although the window had been reduced for the last one.  If three of them make
+ * a heavy loss, or eight a light one, the algorithm is the wrong one, as it takes these losses for
+ * congestion.
  *
  * With jitter, or a queue filled by others, the cause is uncertain, and nothing is done.  The
  * learner compares whole connections, without such a guess.
@@ -23,6 +24,10 @@
 
 /* Bouts in a row, as evidence.  One or two are chance. */
 #define TP_RESCUE_BOUTS 3
+/* Light loss takes more of them: it costs less each second, so that there is time to be sure.
+ * Loss is light down to 1/2^shift of the bound of heavy loss. */
+#define TP_RESCUE_LIGHT_BOUTS 8
+#define TP_RESCUE_LIGHT_SHIFT 3
 /* Least busy ticks of a measured rate: fewer are too coarse a time. */
 #define TP_RESCUE_TICKS 5
 /* A trial lasts so many round trips, and half a second at least.  BBR needs its startup, and
@@ -77,6 +82,7 @@ TP_INLINE void tp_rescue_begin(struct tp_rescue *r, const struct tp_loss_now *n)
 	r->lost = n->lost;
 	r->busy_ticks = n->busy_ticks;
 	r->bouts = 0;
+	r->flags &= ~TP_RESCUE_RESTART;
 }
 
 /* Losses in the stretch, without those disproved later. */
@@ -114,28 +120,46 @@ TP_INLINE void tp_rescue_count(__u16 *bouts)
 	*bouts = (__u16)tp_min64((__u64)*bouts + 1, 0xffff);
 }
 
+/* Whether the stretch lost enough for its number of bouts.  The overshoot of a slow start would
+ * look heavy. */
+TP_INLINE int tp_loss_lasts(const struct tp_rescue *r, const struct tp_loss_now *n,
+			    const struct tp_rescue_terms *t)
+{
+	__u32 bouts = TP_RESCUE_BOUTS, shift = t->loss_shift;
+
+	if (r->flags & TP_RESCUE_RESTART)
+		bouts = TP_RESCUE_LIGHT_BOUTS;
+	if (r->bouts >= TP_RESCUE_LIGHT_BOUTS)
+		shift += TP_RESCUE_LIGHT_SHIFT;
+	return r->bouts >= bouts && tp_is_told(r, n, t) &&
+	       tp_loss_is_heavy(tp_lost_since(r, n), n->sent - r->sent, t->min_sent, shift);
+}
+
 /* A new bout.  cwnd and ssthresh show whether it ended a slow start, which always overshoots. */
 TP_INLINE __u32 tp_rescue_bout(struct tp_rescue *r, const struct tp_loss_now *n,
 			       const struct tp_rescue_terms *t)
 {
+	int is_slow_start = n->cwnd < r->ssthresh, has_queue = tp_has_queue(n);
 	int is_heavy =
 	    tp_loss_is_heavy(tp_lost_since(r, n), n->sent - r->sent, t->min_sent, t->loss_shift);
-	int is_slow_start = n->cwnd < r->ssthresh, has_queue = tp_has_queue(n);
 
 	r->bout = n->bout;
 	r->ssthresh = n->ssthresh;
 	if (!is_slow_start)
 		tp_rescue_count(has_queue ? &r->queued : &r->clear);
-	if (is_slow_start || has_queue) {
+	if (has_queue || (is_slow_start && !r->bouts)) {
 		tp_rescue_begin(r, n);
 		return is_heavy && !is_slow_start ? TP_VERDICT_OWN : TP_VERDICT_NONE;
 	}
-	r->bouts = (__u8)tp_min64(r->bouts + 1, 0xff);
-	if (r->bouts < TP_RESCUE_BOUTS || !tp_is_told(r, n, t))
+	if (is_slow_start) { /* after a pause, say: what was seen before it counts */
+		r->flags |= TP_RESCUE_RESTART;
 		return TP_VERDICT_NONE;
-	if (is_heavy)
+	}
+	r->bouts = (__u8)tp_min64(r->bouts + 1, 0xff);
+	if (tp_loss_lasts(r, n, t))
 		return TP_VERDICT_SWITCH;
-	tp_rescue_begin(r, n);
+	if (r->bouts >= TP_RESCUE_LIGHT_BOUTS && tp_is_told(r, n, t))
+		tp_rescue_begin(r, n);
 	return TP_VERDICT_NONE;
 }
 

@@ -95,7 +95,9 @@ static __always_inline __u8 arm_for(const struct visit *v, const struct tp_node_
 		start->trial = trial_in(asks.bucket);
 	if (start->trial & TP_TRIAL_HELD_OUT) {
 		start->why = TP_WHY_HELD_OUT;
-		start->flags |= TP_CONN_HELD_OUT;
+		start->flags |= TP_CONN_HELD_OUT | TP_CONN_ASSIGNED;
+		if (!join(assignment, &asks))
+			begin_epoch(assignment, asks.now, 0, 0);
 		return TP_NO_ARM;
 	}
 	if (!hinted_choice_dist(assignment, &asks, &shares) &&

@@ -51,6 +51,7 @@ static __always_inline void record_conn_start(const struct tp_conn_start *start,
 	r->conn_flags = start->flags;
 	r->trial = start->trial;
 	r->egress = start->egress;
+	r->beside = start->flags & TP_CONN_ASSIGNED ? open_beside(start->path) : 0;
 }
 
 static __always_inline void record_place(const struct tp_node_key *place, struct tp_record *r)
@@ -209,7 +210,7 @@ static __always_inline void record_no_conn_start(struct tp_record *r)
 {
 	r->opened_ns = 0;
 	r->handshake_us = r->class = r->probability = r->egress = 0;
-	r->why = r->conn_flags = r->trial = 0;
+	r->why = r->conn_flags = r->trial = r->beside = 0;
 	r->arm = TP_NO_ARM;
 	r->level = TP_LEVEL_NONE;
 }
@@ -254,7 +255,6 @@ static __noinline __u32 report_end(hands_t *hands, struct report *to)
 	if (says_nothing)
 		r->arm = TP_NO_ARM;
 	r->flags |= says_nothing | tuned_flag(&v, ts);
-	r->pad2 = 0;
 	record_bouts(r->retransmitted ? bpf_sk_storage_get(&rescues, v.sk, 0, 0) : 0, r);
 	part_by_egress(&place, r->egress);
 	record_place(&place, r);

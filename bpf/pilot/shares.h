@@ -205,12 +205,19 @@ static __always_inline void take_slot(struct tp_assignment *assignment, const st
 	assignment->hint = 0;
 	assignment->arm = 0;
 	assignment->live = 1;
+	assignment->most = 1;
 	asm volatile("" ::: "memory");
 	assignment->tag = a->tag;
 }
 
-/* Joins the open connections of its path if they have an assignment; says whether they do.  Else
- * the caller draws a new one. */
+static __always_inline __u8 to_u8(__u32 count)
+{
+	return (__u8)tp_min(count, 255);
+}
+
+/* Counts a connection among the open ones of its path; says whether these are of the same epoch.
+ * Else the caller begins a new one.  They overlap, so that their records together are one sample
+ * for the learner. */
 static __always_inline int join(struct tp_assignment *assignment, const struct asking *a)
 {
 	if (assignment->tag != a->tag) {
@@ -222,8 +229,19 @@ static __always_inline int join(struct tp_assignment *assignment, const struct a
 		return 0;
 	}
 	__sync_fetch_and_add(&assignment->live, 1);
-	return assignment->live > 1 && assignment->arm &&
-	       tp_assignment_holds(assignment, a->tag, a->now);
+	if (assignment->live > assignment->most)
+		assignment->most = to_u8(assignment->live);
+	return assignment->live > 1 && tp_assignment_holds(assignment, a->tag, a->now);
+}
+
+/* A new epoch begins.  arm_plus_one: 0: none is drawn, since the path is held out. */
+static __always_inline void begin_epoch(struct tp_assignment *assignment, __u32 now,
+					__u32 arm_plus_one, __u32 probability)
+{
+	assignment->since = now;
+	assignment->most = to_u8(assignment->live);
+	assignment->probability = (__u16)probability;
+	assignment->arm = (__u8)arm_plus_one;
 }
 
 static __always_inline void assign(struct tp_assignment *assignment, const struct asking *a,
@@ -233,9 +251,7 @@ static __always_inline void assign(struct tp_assignment *assignment, const struc
 
 	to->arm = tp_arm_at(shares->upto, tp_draw_of(random));
 	to->probability = tp_probability(shares->upto, to->arm);
-	assignment->since = a->now;
-	assignment->probability = to->probability;
-	assignment->arm = to->arm + 1;
+	begin_epoch(assignment, a->now, to->arm + 1, to->probability);
 }
 
 /* Draws from a choice distribution for a connection.  Those opened on its path meanwhile get the
@@ -249,7 +265,7 @@ __noinline int take_assignment(struct tp_assignment *assignment, const struct as
 
 	if (!assignment || !a || !shares || !to)
 		return 0;
-	if (join(assignment, a)) {
+	if (join(assignment, a) && assignment->arm) {
 		to->arm = (assignment->arm - 1) & (TP_MAX_ARMS - 1);
 		to->probability = assignment->probability;
 	} else {
@@ -264,6 +280,14 @@ __noinline int take_assignment(struct tp_assignment *assignment, const struct as
 		to->probability = tp_default_probability(shares->upto, a->eligible, a->in_force);
 	to->arm = TP_NO_ARM;
 	return 0;
+}
+
+/* How many connections of a path were open at a time; 0: it has lost its place. */
+static __always_inline __u8 open_beside(__u32 tag)
+{
+	struct tp_assignment *assignment = assignment_at(tag);
+
+	return assignment && assignment->tag == tag ? assignment->most : 0;
 }
 
 static __always_inline void release_assignment(__u32 tag)

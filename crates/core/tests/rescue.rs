@@ -92,10 +92,52 @@ fn third_bout_of_heavy_loss_without_queue_switches() {
     let none = TP_VERDICT_NONE;
     let mut heavy = Connection::new();
     assert_eq!(heavy.bouts(3, 50), [none, none, TP_VERDICT_SWITCH]);
+    let mut rare = Connection::new();
+    assert_eq!(rare.bouts(16, 600), [none; 16]);
+    // After a long time of rare loss, later losses are judged by themselves.
+    assert!(rare.bouts(7, 30).contains(&TP_VERDICT_SWITCH));
+}
+
+#[test]
+fn eighth_bout_of_light_loss_without_queue_switches() {
+    for sent in [70, 100, 300, 500] {
+        let mut light = Connection::new();
+        assert_eq!(light.bouts(7, sent), [TP_VERDICT_NONE; 7], "{sent}");
+        assert_eq!(light.bout(sent, 50), TP_VERDICT_SWITCH, "{sent}");
+    }
+    let mut queued = Connection::new();
+    queued.bouts(7, 100);
+    let calm_us = queued.now.srtt_us;
+    queued.now.srtt_us = 48_000;
+    assert_eq!(queued.bout(100, 50), TP_VERDICT_NONE);
+    queued.now.srtt_us = calm_us;
+    assert_eq!(queued.bouts(7, 100), [TP_VERDICT_NONE; 7], "it begins anew");
+}
+
+#[test]
+fn light_loss_is_seen_across_pauses() {
+    let mut connection = Connection::new();
+    let restart = |connection: &mut Connection| {
+        connection.now.cwnd = connection.now.ssthresh - 1;
+        let verdict = connection.bout(100, 50);
+        connection.now.cwnd = connection.now.ssthresh;
+        verdict
+    };
+    let mut verdicts = Vec::new();
+    for _ in 0..3 {
+        verdicts.push(restart(&mut connection));
+        verdicts.extend(connection.bouts(3, 50)); // after a restart three heavy ones are not enough
+    }
+    let heavy = verdicts.iter().position(|v| *v == TP_VERDICT_SWITCH);
+    assert_eq!(heavy, Some(3), "the first restart begins a stretch");
     let mut light = Connection::new();
-    assert_eq!(light.bouts(12, 70), [none; 12]);
-    // After a long time of light loss, later losses are judged by themselves.
-    assert!(light.bouts(7, 30).contains(&TP_VERDICT_SWITCH));
+    let mut verdicts = Vec::new();
+    for _ in 0..4 {
+        verdicts.push(restart(&mut light));
+        verdicts.extend(light.bouts(2, 20));
+    }
+    let switch = verdicts.iter().position(|v| *v == TP_VERDICT_SWITCH);
+    assert_eq!(switch, Some(11), "{verdicts:?}");
 }
 
 #[test]
@@ -144,9 +186,9 @@ fn bouts_are_counted_by_their_queue() {
 #[test]
 fn end_of_slow_start_is_not_path_loss() {
     let mut connection = Connection::new();
-    connection.bouts(2, 50);
     connection.now.cwnd = connection.now.ssthresh - 1;
-    assert_eq!(connection.bout(50, 50), TP_VERDICT_NONE);
+    assert_eq!(connection.sends(50, 40, 50), TP_VERDICT_NONE);
+    assert_eq!(connection.bouts(6, 50), [TP_VERDICT_NONE; 6]);
     connection.now.cwnd = connection.now.ssthresh;
     assert_eq!(connection.bouts(2, 50), [TP_VERDICT_NONE; 2]);
     assert_eq!(connection.bout(50, 50), TP_VERDICT_SWITCH);

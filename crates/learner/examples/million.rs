@@ -47,6 +47,9 @@ fn seen(path: u32, per_group: u32, arm: usize, i: u32) -> Observation {
         at_s: 1e9 + f64::from(i) / 200.0,
         bouts: tcpilot_learner::sharing::Bouts::CLEAR,
         since_last_s: None,
+        segments: 0,
+        is_switched: false,
+        beside: 1,
     }
 }
 

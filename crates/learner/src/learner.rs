@@ -207,6 +207,8 @@ pub struct Observation {
     pub outcome: Outcome,
     /// Its bouts of loss, and since its last sample if it has been sampled before.
     pub bouts: Bouts,
+    /// The segments it sent meanwhile.
+    pub segments: u64,
     /// Properties independent of the arm.
     pub features: Features,
     /// When it ended, in seconds of any monotonic clock. Saved knowledge needs the same clock in all boots.
@@ -215,6 +217,11 @@ pub struct Observation {
     /// Intervals of one connection resemble each other, so the later ones count less
     /// ([`crate::settings::RewardSettings::interval_memory_s`]).
     pub since_last_s: Option<f64>,
+    /// Its first sample with this arm: it was switched since the last one.
+    pub is_switched: bool,
+    /// Connections of the path that were open at a time, this one included. They shared a queue and an arm, so
+    /// together they are one sample.
+    pub beside: u32,
 }
 
 /// Why a learner cannot be made, or an observation cannot be used.

@@ -35,6 +35,7 @@ mod beside;
 mod crowd;
 mod doubt;
 mod forget;
+mod loss;
 pub(crate) mod saved;
 mod store;
 
@@ -82,6 +83,8 @@ pub struct Tree<const C: usize> {
     pub(crate) paths: Vec<store::PathFields>,
     /// The paths' evidence, aged up to their times, packed.
     evidence: Vec<f32>,
+    /// Paths with losses without a queue.
+    losses: std::collections::HashMap<u32, loss::Loss>,
     free: Vec<u32>,
     free_nodes: Vec<u32>,
     path_index: Index,
@@ -127,6 +130,7 @@ impl<const C: usize> Tree<C> {
             known: store::Knowledge::default(),
             paths: Vec::new(),
             evidence: Vec::new(),
+            losses: std::collections::HashMap::new(),
             free: Vec::new(),
             free_nodes: Vec::new(),
             path_index: Index::default(),
@@ -301,9 +305,16 @@ impl<const C: usize> Tree<C> {
         let elapsed_s = now_s - self.at_s(id);
         let mut evidence = self.stored(id);
         let doubts = f64::from(self.doubts(id)) * self.doubt_half_lives;
-        evidence.scale(left(elapsed_s, self.memory.path_s) * (-doubts).exp2());
-        evidence.wait(elapsed_s, &self.widths);
+        evidence.scale((-doubts).exp2());
+        self.let_pass(&mut evidence, elapsed_s);
         evidence
+    }
+
+    /// Ages a path's evidence.
+    #[inline]
+    fn let_pass(&self, evidence: &mut Evidence<C>, elapsed_s: f64) {
+        evidence.scale(left(elapsed_s, self.memory.path_s));
+        evidence.wait(elapsed_s, &self.widths);
     }
 
     /// How often alarms doubted a path's evidence since it was stored.

@@ -210,6 +210,9 @@ impl Host {
             at_s,
             bouts: tcpilot_learner::sharing::Bouts::CLEAR,
             since_last_s: None,
+            segments: 0,
+            is_switched: false,
+            beside: 1,
         };
         self.learner.observe(&seen).unwrap();
         if let Some(shadow) = shadow {

@@ -102,6 +102,7 @@ impl<const C: usize> Tree<C> {
             key: self.path_key(id.0),
         });
         self.paths[id.0 as usize].group = NONE;
+        self.losses.remove(&id.0);
         self.free.push(id.0);
         Ok(())
     }

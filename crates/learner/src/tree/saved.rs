@@ -138,8 +138,12 @@ impl<const C: usize> Tree<C> {
             .u16(path.sums.up)
             .u16(path.sums.down)
             .f32s(evidence)
-            .u16(path.rtt.0.into())
+            .u16(u16::from_le_bytes([path.rtt.0, self.loss_byte(id)]))
             .f32s(&[path.bouts.queued, path.bouts.clear]);
+        let other = self.losses.get(&id.0).and_then(|loss| loss.other.as_ref());
+        if let Some((evidence, at_s)) = other {
+            row.f64(*at_s).f32s(evidence.iter());
+        }
         row.finish()
     }
 
@@ -201,21 +205,19 @@ impl<const C: usize> Tree<C> {
         let doubts = row.u16()?;
         let (told_factor, wild) = (Share(row.u16()?), Share(row.u16()?));
         let (up, down) = (row.u16()?, row.u16()?);
-        let mut packed = vec![0.0; Evidence::<C>::PACKED];
-        row.f32s(&mut packed)?;
+        let evidence = self.read_evidence(&mut row)?;
         // Rows of earlier versions end here, or after the next number.
-        let rtt = u8::try_from(row.u16().unwrap_or_default()).ok()?;
+        let [rtt, state] = row.u16().unwrap_or_default().to_le_bytes();
         let bouts = read_bouts(&mut row)?;
+        // The evidence of the path's other state.
+        let other = match row.f64() {
+            Some(at_s) => Some((at_s.min(now_s), self.read_evidence(&mut row)?)),
+            None => None,
+        };
         row.done()?;
-        let evidence = Evidence::unpack(&packed);
-        let numbers = packed.iter().copied().map(f64::from);
-        let is_possible = are_possible(numbers, -SUM_MAX..=SUM_MAX)
-            && evidence.weight >= 0.0
-            && self
-                .message(&evidence)
-                .is_ok_and(|told| is_knowledge(&told));
-        is_possible.then_some(())?;
+        are_possible(other.iter().map(|(at_s, _)| *at_s), -LATEST_S..=LATEST_S).then_some(())?;
         let id = self.path(lineage, now_s);
+        self.restore_loss(id, state, other);
         self.store(id, &evidence);
         self.set_at_s(id, at_s);
         let told_discount = self.passed(Level::Group as u8, as_of_s) - faded;
@@ -228,6 +230,20 @@ impl<const C: usize> Tree<C> {
         path.bouts = bouts;
         path.sums = Sums { up, down };
         Some(Taken::Up)
+    }
+
+    /// Reads a path's evidence, if a path can have it.
+    fn read_evidence(&self, row: &mut Reader) -> Option<Evidence<C>> {
+        let mut packed = vec![0.0; Evidence::<C>::PACKED];
+        row.f32s(&mut packed)?;
+        let evidence = Evidence::unpack(&packed);
+        let numbers = packed.iter().copied().map(f64::from);
+        let is_possible = are_possible(numbers, -SUM_MAX..=SUM_MAX)
+            && evidence.weight >= 0.0
+            && self
+                .message(&evidence)
+                .is_ok_and(|told| is_knowledge(&told));
+        is_possible.then_some(evidence)
     }
 
     fn take_node(

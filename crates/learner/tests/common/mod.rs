@@ -39,6 +39,9 @@ pub fn seen(lineage: Lineage, arm: usize, nats: f64, at_s: f64) -> Observation {
         at_s,
         bouts: Bouts::CLEAR,
         since_last_s: None,
+        segments: 0,
+        is_switched: false,
+        beside: 1,
     }
 }
 

@@ -63,6 +63,9 @@ impl Bayes {
             at_s,
             bouts: tcpilot_learner::sharing::Bouts::CLEAR,
             since_last_s: None,
+            segments: (transfer.bytes / MSS) as u64,
+            is_switched: false,
+            beside: 1,
         })
     }
 }

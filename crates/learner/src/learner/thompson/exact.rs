@@ -181,6 +181,7 @@ impl<const C: usize> Exact<C> {
         }
         let inherited = self.tree.inherit(id, seen.at_s);
         self.keep(inherited);
+        self.turn(id, seen);
         let now = self.now(id, seen.at_s);
         if steered && seen.since_last_s.is_none() {
             self.book(id, now.as_ref());
@@ -221,15 +222,32 @@ impl<const C: usize> Exact<C> {
         Ok(learned)
     }
 
+    /// Goes on with the evidence of the path's other state if its link began or ceased to drop packets at random.
+    fn turn(&mut self, id: PathId, seen: &Observation) {
+        let is_first = seen.since_last_s.is_none();
+        let segments = seen.segments as f64;
+        let turned = self
+            .tree
+            .note_loss(id, seen.arm, seen.bouts, segments, is_first, seen.at_s);
+        match turned {
+            Ok(true) => self.tree.doubt_bouts(id, self.settings.change.keep),
+            Ok(false) => {}
+            Err(_) => self.rebuild(),
+        }
+    }
+
     /// The new part of a sample, 0 to 1. A connection's samples are an autoregressive series: their
     /// correlation decays with the time between them. With a correlation of r from one to the next, n of them
-    /// are worth `1 + (n − 1)(1 − r)/(1 + r)` independent ones (Bayley and Hammersley 1946).
+    /// are worth `1 + (n − 1)(1 − r)/(1 + r)` independent ones (Bayley and Hammersley 1946). The first sample with
+    /// another arm is as new as the connection's first one.
     fn fresh(&self, seen: &Observation) -> f64 {
-        seen.since_last_s.map_or(1.0, |elapsed_s| {
+        let elapsed_s = seen.since_last_s.filter(|_| !seen.is_switched);
+        let new = elapsed_s.map_or(1.0, |elapsed_s| {
             let memory_s = self.settings.reward.interval_memory_s;
             let r = (-elapsed_s.max(0.0) / memory_s).exp();
             ((1.0 - r) / (1.0 + r)).max(1e-3)
-        })
+        });
+        new / f64::from(seen.beside.max(1))
     }
 
     /// Forgets the paths with the least samples if there is no room for a new one.
@@ -338,8 +356,8 @@ impl<const C: usize> Exact<C> {
         if known < 1.0 {
             return learned;
         }
-        // An interval's weight shows how new it is, and not how noisy.
-        if seen.since_last_s.is_none() {
+        // The weight of an interval, or of one of several connections, shows how new it is, and not how noisy.
+        if seen.since_last_s.is_none() && seen.beside <= 1 {
             self.noise.observe(
                 sample.residual - expected.mean,
                 sample.weight,

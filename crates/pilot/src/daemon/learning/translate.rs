@@ -3,8 +3,8 @@
 
 use tcpilot_abi::{
     TP_CLASS_ECN, TP_CLASS_INTERFACE, TP_CLASS_SMALL_WINDOW, TP_CONN_MOVED, TP_CONN_RESCUED,
-    TP_RECORD_FOREIGN, TP_RECORD_FORGOTTEN, TP_RECORD_RESCUED, TP_RECORD_TIMED_OUT,
-    TP_RECORD_TUNED, TP_TRIAL_HELD_OUT, Why, tp_record,
+    TP_RECORD_FOREIGN, TP_RECORD_FORGOTTEN, TP_RECORD_MOVED, TP_RECORD_RESCUED,
+    TP_RECORD_TIMED_OUT, TP_RECORD_TUNED, TP_TRIAL_HELD_OUT, Why, tp_record,
 };
 use tcpilot_learner::{
     Lineage, Observation, Outcome,
@@ -86,6 +86,8 @@ pub struct Totals {
     retransmitted: u32,
     queued_bouts: u16,
     clear_bouts: u16,
+    /// Its algorithm was changed then, for a better one.
+    is_switch: bool,
 }
 
 impl Totals {
@@ -101,6 +103,7 @@ impl Totals {
             retransmitted: record.retransmitted,
             queued_bouts: record.queued_bouts,
             clear_bouts: record.clear_bouts,
+            is_switch: has(record, TP_RECORD_RESCUED | TP_RECORD_MOVED),
         }
     }
 }
@@ -167,9 +170,12 @@ pub fn observation(
         arm,
         outcome,
         bouts: bouts(record, before),
+        segments: segments(record, before),
         features: features(record),
         at_s: terms.clock.seconds(record.at_ns),
         since_last_s: before.map(|told| record.at_ns.saturating_sub(told.at_ns) as f64 / 1e9),
+        is_switched: before.is_some_and(|told| told.is_switch),
+        beside: record.beside.into(),
     })
 }
 
@@ -181,6 +187,12 @@ fn bouts(record: &tp_record, before: Option<&Totals>) -> Bouts {
         queued: now.queued_bouts.saturating_sub(before.queued_bouts).into(),
         clear: now.clear_bouts.saturating_sub(before.clear_bouts).into(),
     }
+}
+
+/// Segments sent since `before`, or since the connection's start.
+fn segments(record: &tp_record, before: Option<&Totals>) -> u64 {
+    let before = before.map_or(0, |before| before.segments);
+    record.segments.saturating_sub(before).into()
 }
 
 fn reward(
@@ -216,7 +228,7 @@ pub(super) fn measures(record: &tp_record, before: Option<&Totals>, ticks_per_s:
         busy_us: net_us + window_limited_us + buffer_limited_us,
         window_limited_us,
         buffer_limited_us,
-        segments: now.segments.saturating_sub(before.segments).into(),
+        segments: segments(record, Some(before)),
         retransmitted: now
             .retransmitted
             .saturating_sub(before.retransmitted)

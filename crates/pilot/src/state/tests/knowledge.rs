@@ -155,6 +155,9 @@ fn learned(policy: &str) -> Knowledge {
             at_s: NOW as f64 + number as f64,
             bouts: tcpilot_learner::sharing::Bouts::CLEAR,
             since_last_s: None,
+            segments: 0,
+            is_switched: false,
+            beside: 1,
         };
         learner.observe(&seen).unwrap();
     }
