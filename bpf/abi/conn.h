@@ -33,10 +33,10 @@ enum tp_why {
 #define TP_WHY_IS_LEFT_ALONE(why) ((why) >= TP_WHY_APPLICATION && (why) <= TP_WHY_EXCLUDED)
 
 enum tp_conn_flags {
-	TP_CONN_ACTIVE = 1,	   /* connect, not accept */
-	TP_CONN_RESCUED = 2,	   /* switched after heavy loss */
-	TP_CONN_ASSIGNED = 4,	   /* counted at its path's assignment; only in a connection start */
-	TP_CONN_DRY_RUN = 8,	   /* decided, but nothing was set */
+	TP_CONN_ACTIVE = 1,   /* connect, not accept */
+	TP_CONN_RESCUED = 2,  /* switched after heavy loss */
+	TP_CONN_ASSIGNED = 4, /* counted at its path's assignment; only in a connection start */
+	TP_CONN_DRY_RUN = 8,  /* decided, but nothing was set */
 	TP_CONN_SIDE_UNKNOWN = 16, /* opened without storage: connect or accept is not known */
 	TP_CONN_STEERED = 32, /* its algorithm was set by us or MPTCP; only in a connection start */
 	TP_CONN_HELD_OUT = 64, /* no choice, no rescue, no tuning; only in a connection start */

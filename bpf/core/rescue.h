@@ -39,6 +39,8 @@
  * microseconds: interrupts and timers cause that. */
 #define TP_QUEUE_SHIFT 3
 #define TP_QUEUE_DEAD_US 50
+/* A window of fewer packets is a burst, whose own packets wait for each other. */
+#define TP_QUEUE_BURST 8
 /* After each failure on a path the next rescue waits twice as long, but no longer than 2^most
  * times. */
 #define TP_REFUSALS_MOST 6
@@ -67,11 +69,15 @@ struct tp_rescue_terms {
 
 /* Whether packets come back so late that they waited in a queue.  The last packet alone does
  * not show it: if the end of a window was lost, it is a probe, sent long after, and the queue
- * may have drained. */
+ * may have drained.  With few packets in flight both have to be late: at a low rate the second of
+ * two waits for the first, and in a queue of others' packets all are late. */
 TP_INLINE int tp_has_queue(const struct tp_loss_now *n)
 {
-	return tp_max(n->rtt_us, n->srtt_us) >
-	       n->min_rtt_us + (n->min_rtt_us >> TP_QUEUE_SHIFT) + TP_QUEUE_DEAD_US;
+	__u32 bound = n->min_rtt_us + (n->min_rtt_us >> TP_QUEUE_SHIFT) + TP_QUEUE_DEAD_US;
+	__u32 late_us = n->cwnd < TP_QUEUE_BURST ? tp_min(n->rtt_us, n->srtt_us)
+						 : tp_max(n->rtt_us, n->srtt_us);
+
+	return late_us > bound;
 }
 
 /* Begins a new stretch of counts. */

@@ -168,6 +168,26 @@ fn a_queue_means_that_the_loss_is_congestion() {
 }
 
 #[test]
+fn packets_of_a_small_window_wait_for_each_other() {
+    for (rtt_us, srtt_us, verdict) in [
+        (48_000, 41_000, TP_VERDICT_SWITCH),
+        (41_000, 48_000, TP_VERDICT_SWITCH),
+        (48_000, 48_000, TP_VERDICT_NONE),
+    ] {
+        let mut connection = Connection::new();
+        (connection.now.cwnd, connection.now.ssthresh) = (4, 4);
+        connection.rescue.ssthresh = 4;
+        (connection.now.rtt_us, connection.now.srtt_us) = (rtt_us, srtt_us);
+        let last = connection.bouts(3, 50)[2];
+        assert_eq!(
+            last == TP_VERDICT_SWITCH,
+            verdict == TP_VERDICT_SWITCH,
+            "{rtt_us} {srtt_us}"
+        );
+    }
+}
+
+#[test]
 fn bouts_are_counted_by_their_queue() {
     let mut connection = Connection::new();
     connection.bouts(3, 50);

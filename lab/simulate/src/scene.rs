@@ -335,6 +335,7 @@ impl<'a> Scene<'a> {
             rate: goodput.exp(),
             retransmitted: (effect.retransmitted * (0.3 * random.normal()).exp()).min(0.9),
             inflation: effect.inflation.max(1.0),
+            queued: kind.queued,
             min_rtt_us,
             bdp_bytes: bdp,
             vanished: random.uniform() < noise_cfg.vanished,
@@ -350,6 +351,8 @@ pub struct Transfer {
     pub rate: f64,
     pub retransmitted: f64,
     pub inflation: f64,
+    /// The share of losses with a queue.
+    pub queued: f64,
     pub min_rtt_us: f64,
     pub bdp_bytes: f64,
     pub vanished: bool,

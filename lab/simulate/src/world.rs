@@ -171,6 +171,9 @@ pub struct Kind {
     pub retransmitted: Vec<f64>,
     #[serde(default)]
     pub inflation: Vec<f64>,
+    /// The share of its losses that come with a queue; the others look like random loss.
+    #[serde(default)]
+    pub queued: f64,
     /// JSON lines of `{"arm", "goodput", "retransmitted", "inflation"}`; the path is relative to the world's
     /// folder.
     pub samples: Option<PathBuf>,

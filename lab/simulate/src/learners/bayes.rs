@@ -7,6 +7,7 @@ use anyhow::Result;
 use tcpilot_learner::draw::{ChoiceDist, uniform};
 use tcpilot_learner::regression::Features;
 use tcpilot_learner::reward::Measures;
+use tcpilot_learner::sharing::Bouts;
 use tcpilot_learner::{Learner, Observation, Outcome, Settings, learner};
 
 use super::{Contender, THOMPSON, Who};
@@ -61,12 +62,22 @@ impl Bayes {
             outcome,
             features,
             at_s,
-            bouts: tcpilot_learner::sharing::Bouts::CLEAR,
+            bouts: bouts(transfer),
             since_last_s: None,
             segments: (transfer.bytes / MSS) as u64,
             is_switched: false,
             beside: 1,
         })
+    }
+}
+
+/// The connection's bouts of loss: enough to show its path's cause of loss.
+fn bouts(transfer: &Transfer) -> Bouts {
+    let Bouts { clear: all, .. } = Bouts::CLEAR;
+    let queued = all * transfer.queued as f32;
+    Bouts {
+        queued,
+        clear: all - queued,
     }
 }
 
