@@ -111,11 +111,16 @@ fn overlapping_connections_of_a_path_share_their_assignment() {
         }
         application.tell("feed 20000");
         application.tell("release");
-        let arms = [(); 3].map(|()| learner.record().arm);
+        let records = [(); 3].map(|()| learner.record());
+        let arms = records.map(|record| record.arm);
         assert!(arms.iter().all(|arm| *arm == arms[0]), "{arms:?}");
+        // Together they are one sample for the learner.
+        assert_eq!(records.map(|record| record.beside), [3; 3]);
         draws.push(arms[0]);
     }
     assert!(draws.contains(&RENO) && draws.contains(&BBR), "{draws:?}");
+    connect(&mut application, &far());
+    assert_eq!(learner.record().beside, 1);
 }
 
 #[test]

@@ -101,6 +101,36 @@ fn only_the_held_out_group_gets_the_default() {
 }
 
 #[test]
+fn overlapping_held_out_connections_are_counted_together() {
+    let lab = lab();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let mut learner = Learner::new(&lab, &held_out_config());
+    learner.put(
+        TP_LEVEL_GLOBAL,
+        &choice_dist::DistPlace::default(),
+        ALL_BBR,
+        1,
+    );
+    learner
+        .ends
+        .assignment_buckets
+        .set(&says(FAR, TP_TRIAL_HELD_OUT));
+    let mut application = lab.actor();
+    for _ in 0..4 {
+        application.tell(&format!("hold {}", to(FAR)));
+    }
+    application.tell("feed 20000");
+    application.tell("release");
+    let beside = [(); 4].map(|()| learner.record().beside);
+    assert_eq!(beside, [4; 4]);
+    connect(&mut application, &to(FAR));
+    assert_eq!(learner.record().beside, 1);
+    // None of them has left an assignment behind.
+    learner.ends.assignment_buckets.set(&says(FAR, 0));
+    assert_eq!(connect(&mut application, &to(FAR)), "bbr");
+}
+
+#[test]
 fn a_connection_keeps_its_assignment_from_its_start() {
     let lab = lab();
     let sink = Sink::new(&lab.net.far, 5300);

@@ -5,6 +5,8 @@ use std::{
     fs,
     io::{BufRead, BufReader},
     process::Stdio,
+    thread,
+    time::Duration,
 };
 
 use tcpilot_abi::{
@@ -104,6 +106,33 @@ fn random_loss_is_rescued_and_charged_by_segment() {
     assert!(end.bytes_acked > left.bytes_acked, "{end:?}");
     let counters = learner.pilot.counters();
     assert_eq!((counters.rescues, counters.rescues_undone), (1, 0));
+}
+
+/// A connection with pauses, which restarts after each, on a way that loses one packet in 120.
+#[test]
+fn light_loss_that_lasts_is_rescued_across_pauses() {
+    let lab = Lab::new();
+    let queue = "tbf rate 40mbit burst 15kb latency 200ms";
+    let _way = way(&lab, ",loss=0.0083,seed=7", queue);
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let mut learner = Learner::new(&lab, &rescuing());
+    learner.put(TP_LEVEL_GLOBAL, &NodePlace::default(), ALL_RENO, 1);
+    let mut application = lab.actor();
+    application.tell(&format!("connect {OTHER}:5300"));
+    for _ in 0..60 {
+        learner.ends.heartbeat.renew();
+        application.tell("send 300000");
+        application.tell("info"); // all of it is acknowledged
+        if application.tell("cc") == "bbr" {
+            break;
+        }
+        thread::sleep(Duration::from_millis(500));
+    }
+    application.tell("close");
+    let left = learner.record();
+    assert_eq!(u32::from(left.flags), TP_RECORD_SAMPLE | TP_RECORD_RESCUED);
+    assert!(left.retransmitted < left.segments / 64, "{left:?}");
+    assert!(left.clear_bouts >= 8, "{left:?}");
 }
 
 /// Sends so many megabytes, one after another.

@@ -10,7 +10,7 @@ use tcpilot_random::Random;
 use crate::learners::{Contender, Lone, Who, make};
 use crate::learners_lasts_s;
 use crate::scene::{Arrival, Scene, Transfer};
-use crate::score::{Met, Score};
+use crate::score::{INTERVALS_AFTER, Met, Score};
 use crate::world::World;
 
 /// A connection and the time of its end, possibly in the future.
@@ -74,6 +74,10 @@ pub fn run(world: &World, learner: &str, seed: u64, hostile: bool) -> Result<Sco
         }
         let arm = learner.choose(&who(&scene, arrival), arrival.at_s, draws.bits() as u32);
         let means = scene.means(arrival);
+        if INTERVALS_AFTER.contains(&arrival.number) {
+            let covers = learner.covers(&who(&scene, arrival), arrival.at_s, &means);
+            score.add_intervals(arrival.number, &covers);
+        }
         score.add(&Met::new(&scene, arrival, arm, means));
         let transfer = scene.transfer(arrival, arm);
         let at_s = arrival.at_s + learners_lasts_s(&transfer);

@@ -8,6 +8,9 @@ use crate::world::World;
 /// Connections per bin of the curves.
 pub const BIN: usize = 5;
 
+/// Connections of a path after which its intervals are held against the truth.
+pub const INTERVALS_AFTER: [usize; 4] = [5, 10, 20, 50];
+
 /// Connections of a path after which its learner should know the best arm.
 const LATE: usize = 25;
 
@@ -54,6 +57,8 @@ pub struct Score {
     pub curve: Vec<Cell>,
     /// The same, counted from the change.
     pub after_change: Vec<Cell>,
+    /// Intervals after [`INTERVALS_AFTER`] connections that hold the truth, and their number.
+    pub intervals: [[f64; 2]; 4],
     pub inside: String,
 }
 
@@ -126,6 +131,15 @@ impl Score {
             kinds: vec![Cell::default(); world.kind.len()],
             late: vec![Cell::default(); world.kind.len()],
             ..Self::default()
+        }
+    }
+
+    /// Counts the intervals of a path after so many connections.
+    pub fn add_intervals(&mut self, connections: usize, covers: &[bool]) {
+        let at = INTERVALS_AFTER.iter().position(|n| *n == connections);
+        if let Some([covered, all]) = at.and_then(|at| self.intervals.get_mut(at)) {
+            *covered += covers.iter().filter(|holds| **holds).count() as f64;
+            *all += covers.len() as f64;
         }
     }
 

@@ -78,6 +78,11 @@ pub fn measure(metric: Metric, kinds: &[usize], score: &Score, without: Option<&
             .fold(f64::NEG_INFINITY, f64::max),
         Metric::ShareOfBest => sum(&|c| c.on_best) / sum(&|c| c.connections),
         Metric::Regained => regained(score),
+        Metric::Coverage => score
+            .intervals
+            .iter()
+            .map(|[covered, all]| covered / all)
+            .fold(f64::INFINITY, f64::min),
         Metric::LostNear => lost(|s| &s.near_hostile),
         Metric::LostElsewhere => lost(|s| &s.elsewhere),
     }

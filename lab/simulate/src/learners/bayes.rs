@@ -5,10 +5,11 @@ use std::collections::HashMap;
 
 use anyhow::Result;
 use tcpilot_learner::draw::{ChoiceDist, uniform};
+use tcpilot_learner::learner::Estimate;
 use tcpilot_learner::regression::Features;
 use tcpilot_learner::reward::Measures;
 use tcpilot_learner::sharing::Bouts;
-use tcpilot_learner::{Learner, Observation, Outcome, Settings, learner};
+use tcpilot_learner::{Learner, Level, Observation, Outcome, Settings, learner};
 
 use super::{Contender, THOMPSON, Who};
 use crate::scene::Transfer;
@@ -118,6 +119,17 @@ impl Contender for Bayes {
             self.changes += u32::from(learned.path_changed);
             self.wide += u32::from(learned.levels_changed > 0);
         }
+    }
+
+    fn covers(&mut self, who: &Who, now_s: f64, truth: &[f64]) -> Vec<bool> {
+        let view = self.learner.view(&who.lineage.node(Level::Path), now_s);
+        let estimates = view.map_or_else(Vec::new, |view| view.estimates);
+        let holds = |(e, truth): (&Estimate, &f64)| (e.low..=e.high).contains(truth);
+        estimates
+            .iter()
+            .zip(truth.iter().skip(1))
+            .map(holds)
+            .collect()
     }
 
     fn inside(&self) -> String {

@@ -35,6 +35,11 @@ pub trait Contender {
     fn choose(&mut self, who: &Who, now_s: f64, random: u32) -> usize;
     /// Takes in a connection that ended at `at_s`.
     fn end(&mut self, who: &Who, arm: usize, transfer: &Transfer, at_s: f64);
+    /// Which of its 95 % intervals for this path hold the truth, one for each arm but the default; empty if it
+    /// has none. `truth` has the mean rewards against the default's.
+    fn covers(&mut self, _who: &Who, _now_s: f64, _truth: &[f64]) -> Vec<bool> {
+        Vec::new()
+    }
     /// One line about its state at the end of a run.
     fn inside(&self) -> String {
         String::new()
@@ -92,6 +97,12 @@ impl Contender for Lone {
         if let Some(learner) = self.each.get_mut(&who.path) {
             learner.end(who, arm, transfer, at_s);
         }
+    }
+
+    fn covers(&mut self, who: &Who, now_s: f64, truth: &[f64]) -> Vec<bool> {
+        self.each
+            .get_mut(&who.path)
+            .map_or_else(Vec::new, |learner| learner.covers(who, now_s, truth))
     }
 }
 

@@ -37,6 +37,7 @@ fn requests(
         record.bytes_acked *= number + 1;
         record.busy_ticks *= number as u32 + 1;
         record.segments *= number as u32 + 1;
+        record.clear_bouts *= number as u16 + 1;
         change(number, &mut record);
         learners.take(&record);
         learners.requests.pop()
