@@ -48,7 +48,7 @@ pub enum Metric {
     ShareOfBest,
     /// Connections per path from a change until the next 50 have 0.95 of the best again.
     Regained,
-    /// Share of the 95 % intervals that hold the truth, after 5, 10, 20 or 50 connections of a path: the least.
+    /// Share of the 95 % intervals that hold the truth, after 5, 10, 20 and 50 connections of a path.
     Coverage,
     /// The loss of honest peers near a hostile one, as a ratio; then of those elsewhere.
     LostNear,

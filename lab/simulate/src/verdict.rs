@@ -78,11 +78,10 @@ pub fn measure(metric: Metric, kinds: &[usize], score: &Score, without: Option<&
             .fold(f64::NEG_INFINITY, f64::max),
         Metric::ShareOfBest => sum(&|c| c.on_best) / sum(&|c| c.connections),
         Metric::Regained => regained(score),
-        Metric::Coverage => score
-            .intervals
-            .iter()
-            .map(|[covered, all]| covered / all)
-            .fold(f64::INFINITY, f64::min),
+        Metric::Coverage => {
+            let sum = |of: usize| score.intervals.iter().map(|n| n[of]).sum::<f64>();
+            sum(0) / sum(1)
+        }
         Metric::LostNear => lost(|s| &s.near_hostile),
         Metric::LostElsewhere => lost(|s| &s.elsewhere),
     }

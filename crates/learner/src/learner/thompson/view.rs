@@ -8,8 +8,10 @@ use crate::linalg::NotPositive;
 use crate::lineage::{Key, Level, NodeKey};
 use crate::tree::{GLOBAL, PathId, Tree};
 
-/// Standard deviations on either side of the mean that hold 95 % of a normal distribution.
-const Z95: f64 = 1.96;
+/// Standard deviations on either side of the mean of an interval that holds the truth with 95 %. A normal
+/// distribution has 1.96. But the widths of the model are guesses at first, and differences of algorithms are not normally
+/// distributed: with 1.96, 91 to 97 % of the intervals held the truth in simulated worlds, after 5 to 50 connections.
+const SD95: f64 = 2.25;
 
 /// Maximum number of alarms kept.
 const ALARMS_MAX: usize = 256;
@@ -229,8 +231,8 @@ fn estimates<const C: usize>(belief: &Belief<C>, parts: &Parts<C>) -> Vec<Estima
                 .unwrap_or(parts.len() - 1);
             Estimate {
                 mean,
-                low: mean - Z95 * sd,
-                high: mean + Z95 * sd,
+                low: mean - SD95 * sd,
+                high: mean + SD95 * sd,
                 from: Level::from_number(most as u8),
             }
         })
