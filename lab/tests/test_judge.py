@@ -129,6 +129,22 @@ def test_gain_is_beside_the_better_of_cubic_and_bbr(tmp_path: Path) -> None:
     assert found["tool"].ratio == pytest.approx(0.864, rel=1e-3) and not found["tool"].met
 
 
+def test_each_phase_of_shapes_is_judged(tmp_path: Path) -> None:
+    """Beside the better of cubic and bbr there, whatever a third algorithm reaches."""
+    runs = [
+        judging.Run({"variant": name}, 0, name == "tool", figures | {"retransmit_ratio_all": 0.0})
+        for name, figures in {
+            "cubic": {"utility_mbit": 3.0, "utility_mbit.phase1": 4.0, "utility_mbit.phase2": 2.0},
+            "bbr": {"utility_mbit": 3.1, "utility_mbit.phase1": 3.2, "utility_mbit.phase2": 3.0},
+            "tool": {"utility_mbit": 3.3, "utility_mbit.phase1": 3.8, "utility_mbit.phase2": 2.6},
+        }.items()
+    ]
+    first, second, whole = judging.judge("shapes", runs)
+    assert (first.reference, first.met) == ("cubic", True)
+    assert (second.reference, second.met) == ("bbr", False)
+    assert (whole.reference, whole.met) == ("bbr", True)
+
+
 def test_strangers_rate_is_beside_that_with_the_default(tmp_path: Path) -> None:
     """Our gain does not hide their loss, even if another static algorithm leaves them more."""
     folder = write_campaign(tmp_path, "strangers", {"variant": ["cubic", "bbr", "tool"]})

@@ -115,7 +115,9 @@ fn light_loss_that_lasts_is_rescued_across_pauses() {
     let queue = "tbf rate 40mbit burst 15kb latency 200ms";
     let _way = way(&lab, ",loss=0.0083,seed=7", queue);
     let _sink = Sink::new(&lab.net.far, 5300);
-    let mut learner = Learner::new(&lab, &rescuing());
+    let mut config = rescuing();
+    config.loss_shift = 5; // a heavy stretch by chance would be rescued sooner
+    let mut learner = Learner::new(&lab, &config);
     learner.put(TP_LEVEL_GLOBAL, &NodePlace::default(), ALL_RENO, 1);
     let mut application = lab.actor();
     application.tell(&format!("connect {OTHER}:5300"));
@@ -131,7 +133,7 @@ fn light_loss_that_lasts_is_rescued_across_pauses() {
     application.tell("close");
     let left = learner.record();
     assert_eq!(u32::from(left.flags), TP_RECORD_SAMPLE | TP_RECORD_RESCUED);
-    assert!(left.retransmitted < left.segments / 64, "{left:?}");
+    assert!(left.retransmitted < left.segments / 32, "{left:?}");
     assert!(left.clear_bouts >= 8, "{left:?}");
 }
 

@@ -108,7 +108,16 @@ STUDIES = (
     ),
     Study(
         "learner",
-        ("change", "choice-utility", "cold", "gain", "interference", "long", "strangers"),
+        (
+            "change",
+            "choice-utility",
+            "cold",
+            "gain",
+            "interference",
+            "long",
+            "shapes",
+            "strangers",
+        ),
         learner_records.of_campaign,
         learner_tables.renewed,
     ),

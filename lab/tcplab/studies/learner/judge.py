@@ -247,6 +247,18 @@ def _of_long(static: Sequence[Way]) -> list[Rule]:
     return [*each, Rule("utility_mbit", 0.93, "utility over all", "retransmit_ratio_all")]
 
 
+def _of_shapes(static: Sequence[Way]) -> list[Rule]:
+    """In each phase of 150 s, whether the path changed or not."""
+    each = [
+        Rule(rule.figure, 0.9, rule.what, rule.price, ("cubic", "bbr"))
+        for rule in _of_long(static)[:-1]
+    ]
+    return [
+        *each,
+        Rule("utility_mbit", 0.95, "utility over all", "retransmit_ratio_all", ("cubic", "bbr")),
+    ]
+
+
 def _of_interference(_: Sequence[Way]) -> list[Rule]:
     return [
         Rule("default_share", 0.5, "connections that keep the default, late in the run", "again"),
@@ -292,6 +304,7 @@ _JUDGES: dict[str, tuple[Callable[[Cell], Values], Callable[[Sequence[Way]], lis
     "long": (_figures, _of_long),
     "interference": (_default_share, _of_interference),
     "gain": (_figures, _of_gain),
+    "shapes": (_figures, _of_shapes),
     "strangers": (_beside_others, _of_strangers),
 }
 
