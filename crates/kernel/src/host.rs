@@ -197,6 +197,11 @@ pub fn own_netns_inum() -> Option<u32> {
     u32::try_from(fs::metadata("/proc/self/ns/net").ok()?.ino()).ok()
 }
 
+/// The inode number of the calling thread's network namespace.
+pub fn thread_netns_inum() -> Option<u32> {
+    u32::try_from(fs::metadata("/proc/thread-self/ns/net").ok()?.ino()).ok()
+}
+
 /// Names of the network namespaces in /run/netns with their inode numbers.
 pub fn named_netns() -> Vec<(u32, String)> {
     let Ok(entries) = fs::read_dir("/run/netns") else {

@@ -7,6 +7,7 @@ mod conn_starts;
 mod costs;
 mod counters;
 mod ends;
+mod flows;
 mod iterate;
 mod legacy;
 mod records;
@@ -27,8 +28,8 @@ use iterate::iterate;
 use libbpf_rs::{MapCore, MapFlags, ProgramInput, ProgramMut, skel::OpenSkel};
 use tcpilot_abi::{
     TP_LEARNER_EPSILON_GREEDY, TP_TUNE_ACK_PRIORITY, TP_WAYS, from_bytes, to_bytes, tp_bucket,
-    tp_clocks, tp_config, tp_counters, tp_flow, tp_order, tp_path, tp_path_key, tp_policy_config,
-    tp_rule, tp_slot, tp_tuned,
+    tp_clocks, tp_config, tp_counters, tp_order, tp_path, tp_path_key, tp_policy_config, tp_rule,
+    tp_slot, tp_tuned,
 };
 
 use crate::{
@@ -359,19 +360,6 @@ impl Pilot {
             }
         }
         Ok(())
-    }
-
-    /// The live connections of the steered cgroup, in every network namespace with a name or a process,
-    /// as far as [`host::may_enter_netns`] allows.
-    ///
-    /// # Errors
-    /// [`Error::Map`].
-    pub fn flows(&self) -> Result<Vec<tp_flow>, Error> {
-        let bytes = iterate(&self.skel.progs.flows, "list the connections")?;
-        Ok(bytes
-            .chunks_exact(size_of::<tp_flow>())
-            .filter_map(from_bytes)
-            .collect())
     }
 
     /// The cost of the sockops program so far.
