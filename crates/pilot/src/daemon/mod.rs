@@ -206,7 +206,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
                      was saved; connections that are open now are left alone"
                 );
                 let times = daemon.times_after();
-                let listener = std::mem::replace(&mut daemon.listener, Listener::Unwanted);
+                let listener = std::mem::replace(&mut daemon.listener, Listener::UNWANTED);
                 drop(screen.take());
                 let _ = finish(args, daemon, Ok(())); // it logs its own errors
                 manager::reloading(); // the service goes on in the next program

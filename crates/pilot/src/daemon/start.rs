@@ -185,7 +185,7 @@ impl Daemon {
             uplinks: Uplinks::default(),
             traffic: None,
             unshared: None,
-            listener: Listener::Unwanted,
+            listener: Listener::UNWANTED,
         }
     }
 }
