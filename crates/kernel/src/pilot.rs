@@ -10,6 +10,7 @@ mod ends;
 mod flows;
 mod iterate;
 mod legacy;
+mod netns_ends;
 mod records;
 mod sampler;
 mod steered;
@@ -48,6 +49,7 @@ pub use conn_starts::{ConnStarts, Live};
 pub use costs::Costs;
 pub use ends::{Ends, LearnerDescriptors, LearnerKeys};
 pub use legacy::{Descriptors, Keys, Legacy};
+pub use netns_ends::NetnsEnds;
 pub use records::{Heartbeat, Records};
 pub use sampler::{MOVES, MoveRequest, Sampler};
 use skeleton::{OpenSockopsSkel, SockopsSkel, SockopsSkelBuilder};
@@ -78,6 +80,7 @@ pub struct Pilot {
     claim: Option<Claim>,
     keys: Keys,
     loaded_at: tp_clocks,
+    sees_netns_ends: bool,
 }
 
 impl Pilot {
@@ -126,6 +129,8 @@ impl Pilot {
             u32::from(config.tunes) >> TP_TUNE_ACK_PRIORITY & 1 == 1 && config.dry_run == 0;
         open.progs.ack_priority.set_autoload(acks_first);
         open.progs.put_costs.set_autoload(learns_here);
+        let sees_netns_ends = netns_ends::are_seen();
+        open.progs.netns_ended.set_autoload(sees_netns_ends);
         let mut skel = open.load().map_err(Error::Load)?;
         if legacy.is_some() {
             legacy::show_counters(&mut skel)?;
@@ -140,6 +145,7 @@ impl Pilot {
             cgroup: PathBuf::new(),
             claim: None,
             keys,
+            sees_netns_ends,
         };
         pilot.set_ticks_per_s(keys.ticks_per_s);
         Ok(pilot)

@@ -250,6 +250,7 @@ impl Daemon {
         self.pilot.replace(legacy, &cgroup)?;
         self.begin_learning()?;
         self.watch_traffic();
+        self.watch_netns();
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
             arms = self.arms.join(","),
