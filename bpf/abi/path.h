@@ -26,7 +26,8 @@ struct tp_path_key {
 	__u32 prefix[4]; /* network byte order, host bits 0 */
 	__u8 prefix_len; /* of the 128 bits: an IPv4 /24 is 120 */
 	__u8 policy;
-	__u8 pad[6];
+	__u16 egress; /* the interface of a link-local prefix: another link may have another host */
+	__u8 pad[4];
 };
 
 /* The measures of one connection, taken at its end. */

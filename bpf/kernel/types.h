@@ -309,6 +309,16 @@ struct bpf_iter__tcp {
 	struct sock_common *sk_common;
 };
 
+struct socket {
+	struct sock *sk;
+};
+
+struct bpf_iter__task_file {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	struct file *file;
+};
+
 #pragma clang attribute pop
 
 #endif

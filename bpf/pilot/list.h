@@ -2,8 +2,12 @@
 /*
  * list.h - iterators over the connections of the reader's network namespace:
  *
- *  - flows, behind `tcpilot flows`, writes a tp_flow for each.  If a connection has no
- *    storage, the reason for its algorithm is found as at its opening.
+ *  - flows, behind `tcpilot flows`, writes a tp_flow for each, and at the end the number of all
+ *    sockets it saw.  If a connection has no storage, the reason for its algorithm is found as at
+ *    its opening.
+ *  - flows_of_files writes a tp_flow for each connection held open by a process, in all namespaces.
+ *    It finds the connections missed by flows: until Linux 6.17 the kernel leaves out one
+ *    bucket of its hash table of established sockets.
  *  - adopt runs before the pilot is attached.  For the tunings it counts the connections that
  *    a former pilot took up: their sockets still have its callbacks, so this pilot will see their
  *    end.  A pilot that takes another's place finds them counted and remembered, and
@@ -155,30 +159,72 @@ static __always_inline void flow_decision(struct visit *v, const struct tp_conn 
 		f->tuned |= tunings_of(v);
 }
 
-SEC("iter/tcp")
-int flows(struct bpf_iter__tcp *ctx)
+static __always_inline void write_flow(struct tcp_sock *tp, struct seq_file *seq)
 {
-	struct sock_common *common = ctx->sk_common;
 	struct tp_path_key key = {};
-	struct visit v = {.key = &key};
+	struct visit v = {.key = &key, .tp = tp};
 	struct tp_flow f = {};
-	struct tcp_sock *tp;
 
-	if (!common || common->skc_state == BPF_TCP_LISTEN)
-		return 0;
-	tp = bpf_skc_to_tcp_sock(common);
-	if (!tp || !is_steered_cgroup(tp))
-		return 0;
-	v.tp = tp;
+	if (!is_steered_cgroup(tp))
+		return;
 	tp_remote_btf(tp, f.remote);
 	identify_at(&v, f.remote, tp_netns_cookie(tp));
 	if (!v.policy)
-		return 0;
+		return;
 	flow_decision(&v, bpf_sk_storage_get(&conns, tp, 0, 0), &f);
 	flow_identity(&v, &f);
 	flow_owner(tp, &f);
 	flow_measures(tp, &f);
-	bpf_seq_write(ctx->meta->seq, &f, sizeof(f));
+	bpf_seq_write(seq, &f, sizeof(f));
+}
+
+/* The end of a walk: the call comes again if the reader's buffer has no room for the number. */
+static __always_inline void write_walked(struct seq_file *seq)
+{
+	__u32 sockets = walked;
+
+	if (!bpf_seq_write(seq, &sockets, sizeof(sockets)))
+		walked = 0;
+}
+
+SEC("iter/tcp")
+int flows(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	struct tcp_sock *tp;
+
+	if (!common) {
+		write_walked(ctx->meta->seq);
+		return 0;
+	}
+	tp = bpf_skc_to_tcp_sock(common);
+	if (!tp)
+		return 0;
+	walked++;
+	if (common->skc_state != BPF_TCP_LISTEN)
+		write_flow(tp, ctx->meta->seq);
+	return 0;
+}
+
+SEC("iter/task_file")
+int flows_of_files(struct bpf_iter__task_file *ctx)
+{
+	struct file *file = ctx->file;
+	struct socket *socket;
+	struct tcp_sock *tp;
+	__u8 state;
+
+	if (!file)
+		return 0;
+	socket = bpf_sock_from_file(file);
+	if (!socket)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(socket->sk);
+	if (!tp)
+		return 0;
+	state = tp_common_of(tp)->skc_state;
+	if (state != BPF_TCP_LISTEN && state != BPF_TCP_CLOSE)
+		write_flow(tp, ctx->meta->seq);
 	return 0;
 }
 

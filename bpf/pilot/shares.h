@@ -48,6 +48,7 @@ static __always_inline void settle(struct visit *v, struct tp_node_key *place, _
 	if (cfg.tunes && v->key) {
 		v->key->netns_cookie = netns_cookie;
 		v->key->policy = place->policy;
+		v->key->egress = tp_link_of(v->tp, place->prefix);
 		tp_path_prefix(v->policy, place->prefix, v->key);
 	}
 	place->domain = tp_domain(v->policy->separation, is_private, netns_cookie);

@@ -145,6 +145,22 @@ TP_INLINE int tp_stays_on_host(const struct tcp_sock *tp)
 	return tp_common_of(tp)->skc_bound_dev_if && tp_route_is_local(tp);
 }
 
+/* The interface of a connection to a link-local address; 0 for other addresses.  Most sockets of
+ * such connections are bound to it. */
+TP_INLINE __u16 tp_link_of(const struct tcp_sock *tp, const __u32 remote[4])
+{
+	const struct dst_entry *dst;
+
+	if (!tp_is_link_local(remote))
+		return 0;
+	if (tp_common_of(tp)->skc_bound_dev_if)
+		return (__u16)tp_common_of(tp)->skc_bound_dev_if;
+	if (tp_came_by(tp))
+		return (__u16)tp_came_by(tp);
+	dst = tp_sock_of(tp)->sk_dst_cache;
+	return dst && dst->dev ? (__u16)dst->dev->ifindex : 0;
+}
+
 /* The route leaves by a wireless interface. */
 TP_INLINE int tp_is_wireless(const struct tcp_sock *tp)
 {

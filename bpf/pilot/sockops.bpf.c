@@ -26,6 +26,7 @@
 #include "greedy.h"
 #include "list.h"
 #include "move.h"
+#include "netns_end.h"
 #include "orders.h"
 #include "report.h"
 #include "rescue.h"

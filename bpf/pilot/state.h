@@ -24,6 +24,8 @@ __u8 assignment_buckets[TP_ASSIGNMENT_BUCKETS] SEC(".bss.cells");
 __u32 ticks_per_s;
 /* The id of the steered cgroup, which may be removed and made again; 0: the root. */
 __u64 steered_cgroup;
+/* The sockets seen by the iterator flows in its present walk. */
+__u32 walked;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

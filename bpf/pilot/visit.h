@@ -55,6 +55,7 @@ static __always_inline void identify_at(struct visit *v, const __u32 remote[4], 
 	v->policy = &config()->policy[p];
 	v->key->netns_cookie = netns_cookie;
 	v->key->policy = p;
+	v->key->egress = tp_link_of(v->tp, remote);
 	tp_path_prefix(v->policy, remote, v->key);
 }
 

@@ -306,7 +306,7 @@ fn only_private_paths_belong_to_their_namespace() {
 }
 
 /// The number of an interface of a namespace.
-fn index_of(netns: &Netns, interface: &CStr) -> u16 {
+pub fn index_of(netns: &Netns, interface: &CStr) -> u16 {
     // SAFETY: the name ends with 0.
     let index = in_netns(netns, || unsafe {
         libc::if_nametoindex(interface.as_ptr())
@@ -315,7 +315,7 @@ fn index_of(netns: &Netns, interface: &CStr) -> u16 {
 }
 
 /// A second way from near to far, to far's other address.
-fn second_way(lab: &Lab) {
+pub fn second_way(lab: &Lab) {
     let (near, far) = (&lab.net.near, &lab.net.far);
     sh(&format!(
         "ip link add eth1 netns {} type veth peer name eth1 netns {}",

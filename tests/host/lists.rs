@@ -10,7 +10,7 @@ use std::{
 };
 
 use serde_json::Value;
-use tcpilot_tests::{Child, Daemon, FAR, Lab, Place, Sink, binary, until};
+use tcpilot_tests::{Child, Daemon, FAR, Lab, Netns, Pair, Place, Sink, binary, in_netns, until};
 
 use crate::{
     ALWAYS_BBR,
@@ -324,4 +324,21 @@ fn process_name_cannot_command_the_terminal() {
         "{text:?}"
     );
     assert_eq!(text.lines().count(), 2, "{text}");
+}
+
+/// The kernel's iterator over TCP sockets leaves out those in the first bucket of its hash table, if the namespace has no
+/// listening socket. Here the table has one bucket.
+#[test]
+fn flows_in_the_first_hash_bucket_are_listed() {
+    let mut lab = Lab::new();
+    let above = Netns::new();
+    above.sysctl("net/ipv4/tcp_child_ehash_entries", "1");
+    lab.net = in_netns(&above, Pair::new);
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot(ALWAYS_BBR);
+    let mut applications: Vec<_> = (0..3).map(|_| lab.actor()).collect();
+    for application in &mut applications {
+        application.tell(&format!("connect {FAR}:5300"));
+    }
+    assert_eq!(list(&pilot, "flows").len(), 3);
 }

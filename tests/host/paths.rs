@@ -1,9 +1,9 @@
 //! Connections with a shared path, and connections with separate paths.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, thread, time::Duration};
 
 use serde_json::Value;
-use tcpilot_tests::{Actor, FAR, Lab, NEAR, PORT, Pair, Place, Sink, arm};
+use tcpilot_tests::{Actor, FAR, Lab, NEAR, Netns, PORT, Pair, Place, Sink, arm, sh, until};
 
 use crate::{ALWAYS_BBR, ALWAYS_RENO, saving::state, tuning::tuned};
 
@@ -184,4 +184,57 @@ fn tuned_path_with_live_connections_is_never_evicted() {
     lab.upload("10.65.0.1", 1, 200_000);
     pilot.wait_closed(201);
     assert!(tabled(&lab).contains("10.65.0.1"));
+}
+
+/// A network namespace with a link of its own to the far end, as of a container.
+fn linked(lab: &Lab, number: usize) -> Netns {
+    let netns = Netns::new();
+    let far = &lab.net.far;
+    sh(&format!(
+        "ip link add eth0 netns {} type veth peer name veth{number} netns {}",
+        netns.name(),
+        far.name()
+    ));
+    for (at, device, last) in [
+        (&netns, "eth0".to_owned(), 1),
+        (far, format!("veth{number}"), 2),
+    ] {
+        at.ip(&format!(
+            "address add 10.78.{number}.{last}/24 dev {device}"
+        ));
+        at.ip(&format!("link set {device} up"));
+    }
+    let shape = "tbf rate 100mbit burst 64kb limit 256kb"; // its ends are too fast to learn from
+    sh(&format!(
+        "tc -n {} qdisc add dev eth0 root {shape}",
+        netns.name()
+    ));
+    netns
+}
+
+#[test]
+fn paths_of_ended_namespaces_are_forgotten() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(ALWAYS_BBR);
+    lab.upload(FAR, 2, 200_000);
+    let ended: Vec<Netns> = (0..30).map(|number| linked(&lab, number)).collect();
+    for (number, netns) in ended.iter().enumerate() {
+        let upload = format!("bulk --to 10.78.{number}.2:{PORT} --bytes 200000 --count 2");
+        let output = lab.try_run(Place::new(netns, &lab.cgroup), &upload);
+        assert!(output.status.success(), "{output:?}");
+    }
+    pilot.wait_closed(2 + 60);
+    assert_eq!(pilot.prefixes().len(), 31);
+    drop(ended);
+    until("their paths are forgotten", || {
+        thread::sleep(Duration::from_secs(1)); // it may take a minute
+        (pilot.prefixes() == [FAR]).then_some(())
+    });
+    lab.upload(FAR, 1, 200_000);
+    pilot.wait_closed(2 + 60 + 1);
+    assert_eq!(pilot.path(FAR)["connections"], 3);
+    pilot.end(libc::SIGTERM);
+    let again = lab.pilot(ALWAYS_BBR);
+    assert_eq!(again.prefixes(), [FAR]);
+    assert_eq!(again.path(FAR)["connections"], 3);
 }

@@ -5,6 +5,8 @@ use std::process::Command;
 use serde_json::Value;
 use tcpilot_tests::{Daemon, FAR, Lab, NEAR, Place, Shape, Sink, attached, until};
 
+use crate::choosing::{index_of, second_way};
+
 /// The default algorithm everywhere, and these tunings, withheld from no connection. Load counts as low
 /// whatever the RTT: the emulated link's queue is long.
 pub fn tuned(features: &str) -> String {
@@ -386,4 +388,42 @@ fn missing_ack_priority_device_is_reported_once() {
     let told = status["algorithms_missing"].as_array().unwrap();
     let about = |line: &&Value| line.as_str().unwrap().starts_with("no-such-if0 serves");
     assert_eq!(told.iter().filter(about).count(), 1, "{status}");
+}
+
+#[test]
+fn link_local_address_is_tuned_for_each_link() {
+    let lab = Lab::new();
+    second_way(&lab);
+    let _sink = Sink::new(&lab.net.far, 5300);
+    for device in ["eth0", "eth1"] {
+        for (netns, host) in [(&lab.net.near, "66"), (&lab.net.far, "77")] {
+            netns.ip(&format!("address add fe80::{host}/64 dev {device} nodad"));
+        }
+    }
+    let pilot = lab.pilot(&tuned("\"rto\""));
+    let indices = [c"eth0", c"eth1"].map(|name| index_of(&lab.net.near, name));
+    for (index, times) in indices.into_iter().zip([1, 2]) {
+        for _ in 0..times {
+            let mut application = lab.actor();
+            application.tell(&format!("connect [fe80::77%{index}]:5300"));
+            application.tell("send 300000");
+            application.tell("close");
+        }
+    }
+    pilot.wait_closed(3);
+    let known = pilot.ask("explain fe80::77");
+    let paths = known["paths"].as_array().unwrap().iter();
+    let mut of_links: Vec<_> = paths
+        .filter(|path| !path["tuning"].is_null())
+        .map(|path| {
+            path["path"]["interface"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        })
+        .collect();
+    of_links.sort();
+    let mut expected = indices.map(|index| index.to_string());
+    expected.sort();
+    assert_eq!(of_links, expected, "{known}");
 }

@@ -2,6 +2,7 @@
 
 use std::{
     io::{Read, Write},
+    net::{TcpListener, TcpStream},
     process::{Output, Stdio},
     sync::{Arc, Mutex},
     thread,
@@ -293,7 +294,7 @@ fn each_line_fulfils_the_schema() {
 /// The answer to a GET of this page, from within the near end.
 fn page(lab: &Lab, port: u16, page: &str) -> String {
     in_netns(&lab.net.near, || {
-        let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         write!(stream, "GET {page} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
@@ -322,6 +323,24 @@ fn metrics_count_bytes_by_device_group_algorithm() {
         let line = text.lines().find(|line| line.starts_with(begins))?;
         let bytes: f64 = line.rsplit(' ').next()?.parse().ok()?;
         (bytes > 100_000.0).then_some(())
+    });
+    assert!(page(&lab, 9465, "/readyz").ends_with("watching\n"));
+}
+
+#[test]
+fn a_taken_port_is_tried_again_while_watching() {
+    let lab = Lab::new();
+    let _flow = bulk(&lab, &format!("{FAR}:{PORT}"));
+    let squatter = in_netns(&lab.net.near, || TcpListener::bind("127.0.0.1:9465")).unwrap();
+    let watching = Watching::start(near(&lab), "eth0", &["--listen", "9465"]);
+    let to = format!("{FAR}:{PORT}");
+    watching.until("it watches", |look| look.to(&to).map(drop));
+    drop(squatter);
+    let address = "127.0.0.1:9465";
+    until("it listens", || {
+        in_netns(&lab.net.near, || TcpStream::connect(address))
+            .ok()
+            .map(drop)
     });
     assert!(page(&lab, 9465, "/readyz").ends_with("watching\n"));
 }

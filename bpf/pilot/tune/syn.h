@@ -4,8 +4,8 @@
  * SYN-ACK, and the receive window that these announce.
  *
  * On accept the kernel asks for a request, which is not a socket yet: it has
- * addresses and ports, but neither a cgroup nor a namespace's number.  So if
- * rules match on these, only connect is tuned here.
+ * addresses and ports, but neither a cgroup, a namespace's number nor an interface.  So if
+ * rules match on these, or the address is link-local, only connect is tuned here.
  */
 #ifndef TCPILOT_PILOT_TUNE_SYN_H
 #define TCPILOT_PILOT_TUNE_SYN_H
@@ -31,7 +31,7 @@ static __always_inline void identify_request(struct visit *v, const struct syn *
 	__u8 p = 0;
 
 	__builtin_memcpy(m.remote, s->remote, sizeof(m.remote));
-	if (cfg.rules_use_cgroups || cfg.rules_use_netns ||
+	if (cfg.rules_use_cgroups || cfg.rules_use_netns || tp_is_link_local(s->remote) ||
 	    (!cfg.manage_loopback && tp_is_loopback(s->remote)))
 		return;
 	if (cfg.rules)

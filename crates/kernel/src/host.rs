@@ -12,6 +12,7 @@ use crate::Error;
 const ROOT_CGROUP: u64 = 1;
 
 const CAP_NET_ADMIN: u32 = 12;
+const CAP_SYS_PTRACE: u32 = 19;
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
@@ -75,6 +76,16 @@ fn is_ignored(status: &str, number: i32) -> bool {
 pub fn may_enter_netns() -> bool {
     fs::read_to_string("/proc/self/status")
         .is_ok_and(|status| effective_capabilities(&status) >> CAP_SYS_ADMIN & 1 == 1)
+}
+
+/// Whether [`all_netns`] finds the network namespace of every process: the process identifiers must be the host's, and
+/// the links in /proc readable (ptrace(2), "Ptrace access mode checking").
+pub fn sees_all_netns() -> bool {
+    // PROC_PID_INIT_INO of the kernel's include/linux/proc_ns.h.
+    const INITIAL: u64 = 0xEFFF_FFFC;
+    let is_hosts = fs::metadata("/proc/self/ns/pid").is_ok_and(|meta| meta.ino() == INITIAL);
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    is_hosts && effective_capabilities(&status) >> CAP_SYS_PTRACE & 1 == 1 && may_enter_netns()
 }
 
 fn effective_capabilities(status: &str) -> u64 {
@@ -195,6 +206,11 @@ pub fn netns_inum(name: &str) -> Option<u32> {
 /// The inode number of this process's network namespace.
 pub fn own_netns_inum() -> Option<u32> {
     u32::try_from(fs::metadata("/proc/self/ns/net").ok()?.ino()).ok()
+}
+
+/// The inode number of the calling thread's network namespace.
+pub fn thread_netns_inum() -> Option<u32> {
+    u32::try_from(fs::metadata("/proc/thread-self/ns/net").ok()?.ino()).ok()
 }
 
 /// Names of the network namespaces in /run/netns with their inode numbers.

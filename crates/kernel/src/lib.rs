@@ -16,6 +16,7 @@ mod process;
 mod refusal;
 mod socket;
 mod stop;
+mod trace;
 
 pub mod cc;
 pub mod clock;
@@ -31,11 +32,11 @@ pub use lock::try_lock;
 pub use pilot::{
     ASSIGNMENT_BUCKETS, AssignmentBuckets, ChoiceDists, ConnStarts, Costs, Descriptors, Ends,
     Entries, Heartbeat, Keys, LearnerDescriptors, LearnerKeys, Legacy, Live, MOVES, MoveRequest,
-    NodeSecrets, Pilot, Put, Records, RunStats, Sampler, Tally, check_free,
+    NetnsEnds, NodeSecrets, Pilot, Put, Records, RunStats, Sampler, Tally, check_free,
 };
 pub use process::{become_program, inherited, take_signals, try_program};
 pub use refusal::Refusal;
-pub use socket::{AlgorithmSource, load_algorithm, netns_cookie, own_netns_cookie};
+pub use socket::{AlgorithmSource, living_netns, load_algorithm, netns_cookie, own_netns_cookie};
 pub use stop::stop_flag;
 
 /// Sends libbpf's own messages to `tracing` at debug level instead of standard error. Call it after

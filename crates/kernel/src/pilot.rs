@@ -7,8 +7,10 @@ mod conn_starts;
 mod costs;
 mod counters;
 mod ends;
+mod flows;
 mod iterate;
 mod legacy;
+mod netns_ends;
 mod records;
 mod sampler;
 mod steered;
@@ -27,8 +29,8 @@ use iterate::iterate;
 use libbpf_rs::{MapCore, MapFlags, ProgramInput, ProgramMut, skel::OpenSkel};
 use tcpilot_abi::{
     TP_LEARNER_EPSILON_GREEDY, TP_TUNE_ACK_PRIORITY, TP_WAYS, from_bytes, to_bytes, tp_bucket,
-    tp_clocks, tp_config, tp_counters, tp_flow, tp_order, tp_path, tp_path_key, tp_policy_config,
-    tp_rule, tp_slot, tp_tuned,
+    tp_clocks, tp_config, tp_counters, tp_order, tp_path, tp_path_key, tp_policy_config, tp_rule,
+    tp_slot, tp_tuned,
 };
 
 use crate::{
@@ -47,6 +49,7 @@ pub use conn_starts::{ConnStarts, Live};
 pub use costs::Costs;
 pub use ends::{Ends, LearnerDescriptors, LearnerKeys};
 pub use legacy::{Descriptors, Keys, Legacy};
+pub use netns_ends::NetnsEnds;
 pub use records::{Heartbeat, Records};
 pub use sampler::{MOVES, MoveRequest, Sampler};
 use skeleton::{OpenSockopsSkel, SockopsSkel, SockopsSkelBuilder};
@@ -77,6 +80,7 @@ pub struct Pilot {
     claim: Option<Claim>,
     keys: Keys,
     loaded_at: tp_clocks,
+    sees_netns_ends: bool,
 }
 
 impl Pilot {
@@ -125,6 +129,8 @@ impl Pilot {
             u32::from(config.tunes) >> TP_TUNE_ACK_PRIORITY & 1 == 1 && config.dry_run == 0;
         open.progs.ack_priority.set_autoload(acks_first);
         open.progs.put_costs.set_autoload(learns_here);
+        let sees_netns_ends = netns_ends::are_seen();
+        open.progs.netns_ended.set_autoload(sees_netns_ends);
         let mut skel = open.load().map_err(Error::Load)?;
         if legacy.is_some() {
             legacy::show_counters(&mut skel)?;
@@ -139,6 +145,7 @@ impl Pilot {
             cgroup: PathBuf::new(),
             claim: None,
             keys,
+            sees_netns_ends,
         };
         pilot.set_ticks_per_s(keys.ticks_per_s);
         Ok(pilot)
@@ -359,19 +366,6 @@ impl Pilot {
             }
         }
         Ok(())
-    }
-
-    /// The live connections of the steered cgroup, in every network namespace with a name or a process,
-    /// as far as [`host::may_enter_netns`] allows.
-    ///
-    /// # Errors
-    /// [`Error::Map`].
-    pub fn flows(&self) -> Result<Vec<tp_flow>, Error> {
-        let bytes = iterate(&self.skel.progs.flows, "list the connections")?;
-        Ok(bytes
-            .chunks_exact(size_of::<tp_flow>())
-            .filter_map(from_bytes)
-            .collect())
     }
 
     /// The cost of the sockops program so far.

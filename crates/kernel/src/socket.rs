@@ -1,6 +1,7 @@
 //! Facts known only from a socket: whether an algorithm is available, and the namespace's cookie.
 
 use std::{
+    collections::HashSet,
     io,
     mem::size_of,
     os::fd::{AsRawFd, FromRawFd, OwnedFd},
@@ -102,6 +103,18 @@ pub fn netns_cookie(name: &str) -> Result<u64, Error> {
     let path = std::path::Path::new("/run/netns").join(name);
     let netns = std::fs::File::open(path).map_err(cannot_enter)?;
     in_netns(&netns, own_netns_cookie)?
+}
+
+/// The cookies of all network namespaces with a name or a process; `None` if this process may not see them all.
+pub fn living_netns() -> Option<HashSet<u64>> {
+    if !host::sees_all_netns() {
+        return None;
+    }
+    let mut cookies = HashSet::from([own_netns_cookie().ok()?]);
+    for netns in host::all_netns() {
+        cookies.insert(in_netns(&netns, own_netns_cookie).ok()?.ok()?);
+    }
+    Some(cookies)
 }
 
 fn cannot_enter(source: io::Error) -> Error {

@@ -7,6 +7,8 @@
 //! To add one: a file next to `thompson.rs` with an implementation of [`Learner`], and its line in
 //! [`KINDS`]. This is enough for the simulator. The daemon needs its number in `bpf/abi/learner.h` too.
 
+use std::collections::HashSet;
+
 use crate::MAX_ARMS;
 use crate::choice::Plan;
 use crate::lineage::{Key, Level, Lineage, NodeKey};
@@ -155,6 +157,12 @@ pub trait Learner: Send {
     /// call it only if the clock is known to be right.
     fn forget_old(&mut self, now_s: f64) {
         self.estimates_mut().forget_old(now_s);
+    }
+
+    /// Forgets the paths of these domains, and the groups and sites above them, because the domains have ended. What their
+    /// classes have learned from them stays. Returns the number of paths.
+    fn forget_domains(&mut self, domains: &HashSet<u32>) -> usize {
+        self.estimates_mut().forget_domains(domains)
     }
 
     /// Begins with the saved rows, in any order; `now_s` must be of the clock of the saved times.

@@ -35,7 +35,7 @@ pub use choice::Plan;
 pub use learner::{Estimate, Learner, Observation, Outcome, Restored, Thompson, View};
 pub use lineage::{Level, Lineage, NodeKey};
 pub use settings::Settings;
-pub use tree::saved::saved_at_s;
+pub use tree::saved::{saved_at_s, saved_domain};
 
 /// Maximum number of arms in a learner, the default among them (`TP_MAX_ARMS` of the kernel side).
 pub const MAX_ARMS: usize = 8;

@@ -3,11 +3,13 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use common::{lineage, noise, seen, teach};
 use proptest::prelude::*;
-use tcpilot_learner::{Learner as _, Level, Lineage, Settings, Thompson, bytes::Writer};
+use tcpilot_learner::{
+    Learner as _, Level, Lineage, Settings, Thompson, bytes::Writer, saved_domain,
+};
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -294,6 +296,68 @@ fn knowledge_older_than_its_memory_is_dropped() {
         again.forget_old(now_s + later_s);
         assert_eq!(again.path_count(), left);
     }
+}
+
+#[test]
+fn ended_domains_go_and_their_class_remembers() {
+    let mut learner = Thompson::new(ARMS, Settings::default()).unwrap();
+    let of = |domain: u32, group: u8| {
+        let who = lineage(group, 1, 40_000);
+        Lineage::of_prefix(who.path.prefix, who.class, domain)
+    };
+    let mut now_s = 1e9;
+    for domain in [0, 7, 8, 9] {
+        for group in 0..3 {
+            now_s = teach(
+                &mut learner,
+                of(domain, group),
+                &[0.0, 0.8, -0.5],
+                20,
+                now_s,
+            );
+        }
+    }
+    let mut rows = Rows::new();
+    save(&mut learner, true, &mut rows);
+    let domains = |rows: &Rows| -> BTreeSet<u32> {
+        rows.keys().filter_map(|key| saved_domain(key)).collect()
+    };
+    assert_eq!(domains(&rows), BTreeSet::from([0, 7, 8, 9]));
+    let kept = [
+        of(0, 1).node(Level::Path),
+        of(8, 1).node(Level::Path),
+        of(8, 1).node(Level::Site),
+        of(8, 1).node(Level::Class),
+        of(8, 1).node(Level::Global),
+    ];
+    let plans = |learner: &mut Thompson| {
+        kept.iter()
+            .map(|key| learner.plan_of(key, now_s).unwrap().shares)
+            .collect::<Vec<_>>()
+    };
+    let before = plans(&mut learner);
+    let nodes = learner.node_count();
+    assert_eq!(learner.forget_domains(&HashSet::from([7, 9, 1000])), 6);
+    assert_alike(&before, &plans(&mut learner));
+    assert_eq!(learner.path_count(), 6);
+    assert_eq!(
+        nodes - learner.node_count(),
+        2 * 4,
+        "three groups and a site of each"
+    );
+    save(&mut learner, false, &mut rows);
+    assert_eq!(domains(&rows), BTreeSet::from([0, 8]));
+    let (mut again, restored) = restore(&rows, now_s);
+    assert_eq!((restored.damaged, again.path_count()), (0, 6));
+    assert_alike(&before, &plans(&mut again));
+    // A path of an ended domain is new again, with the class's knowledge.
+    assert!(
+        learner
+            .plan_of(&of(7, 1).node(Level::Site), now_s)
+            .is_none()
+    );
+    assert!(learner.plan(&of(7, 1), now_s).shares[1] > 0.5);
+    assert_eq!(learner.forget_domains(&HashSet::from([7, 9])), 0);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use tcpilot_kernel::host;
 use tcpilot_kernel::stop_flag;
 use tcpilot_show::{
     failure::{Failure, Kind},
-    metrics::Server,
+    metrics::PatientServer,
 };
 
 mod acks;
@@ -137,6 +137,7 @@ struct Sums {
     writer: Option<CensusWriter>,
     exporter: Option<Exporter>,
     board: Option<Arc<Board>>,
+    server: Option<PatientServer>,
 }
 
 impl Sums {
@@ -150,16 +151,16 @@ impl Sums {
         }
         if let Some(address) = args.listen {
             let board = Arc::new(Board::default());
-            let server = Server::open(address, Arc::clone(&board) as _)?;
-            tracing::info!("metrics are at http://{}/metrics", server.address);
+            sums.server = Some(PatientServer::open(address, Arc::clone(&board) as _));
             sums.board = Some(board);
         }
         Ok(sums)
     }
 
-    /// Takes a look at all devices. `ended`: it is the last one.
+    /// Takes a look at all devices, once a second. `ended`: it is the last one.
     fn take(&mut self, views: Vec<View>, ended: bool) -> Snapshot {
         let now = Instant::now();
+        self.server.iter_mut().for_each(PatientServer::retry);
         if self.writer.is_some() || self.board.is_some() {
             self.tally.look(&views, now);
         }

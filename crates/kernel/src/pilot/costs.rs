@@ -2,6 +2,7 @@
 //! (`bpf/pilot/greedy.h`).
 
 use std::{
+    collections::HashSet,
     io,
     os::fd::{AsFd, AsRawFd, OwnedFd},
 };
@@ -64,14 +65,43 @@ impl Costs {
     /// # Errors
     /// [`Error::Map`].
     pub fn for_each(&self, mut each: impl FnMut(&tp_costs)) -> Result<(), Error> {
+        self.for_each_place(|_, costs| each(costs))
+    }
+
+    /// Forgets the costs of these domains, and calls `each` with their keys. The caller removes the choice distributions.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn forget(
+        &self,
+        domains: &HashSet<u32>,
+        mut each: impl FnMut(tp_node_key),
+    ) -> Result<(), Error> {
+        let mut places = Vec::new();
+        self.for_each_place(|place, costs| {
+            if domains.contains(&costs.key.domain) {
+                places.push(place.to_vec());
+                each(costs.key);
+            }
+        })?;
+        let empty = to_bytes(&tp_costs::default()).to_vec();
+        for place in places {
+            self.map
+                .update(&place, &empty, MapFlags::ANY)
+                .map_err(map_error("clear the costs of paths"))?;
+        }
+        Ok(())
+    }
+
+    fn for_each_place(&self, mut each: impl FnMut(&[u8], &tp_costs)) -> Result<(), Error> {
         let places = self.keys.choice_dists * TP_CHOICE_DIST_WAYS;
         let batches = self
             .map
             .lookup_batch(BATCH.min(places), MapFlags::ANY, MapFlags::ANY)
             .map_err(map_error("read the costs of paths"))?;
-        for (_, bytes) in batches {
+        for (place, bytes) in batches {
             if let Some(costs) = from_bytes::<tp_costs>(&bytes).filter(|costs| costs.tag != 0) {
-                each(&costs);
+                each(&place, &costs);
             }
         }
         Ok(())

@@ -7,9 +7,10 @@ use std::{
         fd::{AsFd, AsRawFd, BorrowedFd},
         unix::fs::MetadataExt,
     },
+    sync::Once,
 };
 
-use libbpf_rs::{ProgramMut, libbpf_sys::bpf_iter_create};
+use libbpf_rs::{Link, ProgramMut, libbpf_sys::bpf_iter_create};
 
 use crate::{
     Error, host,
@@ -19,20 +20,40 @@ use crate::{
 
 /// Runs an iterator over connections in every network namespace, and returns its output.
 pub(super) fn iterate(program: &ProgramMut<'_>, action: &'static str) -> Result<Vec<u8>, Error> {
-    let link = program.attach().map_err(map_error(action))?;
-    iterate_by(link.as_fd())
+    let link = attach(program, action)?;
+    let mut bytes = Vec::new();
+    each_netns(|| {
+        bytes.append(&mut read_iterator(link.as_fd())?);
+        Ok(())
+    })?;
+    Ok(bytes)
 }
 
-fn iterate_by(link: BorrowedFd<'_>) -> Result<Vec<u8>, Error> {
-    let link_fd = link.as_raw_fd();
-    let mut bytes = read_iterator(link_fd)?;
+/// Makes an iterator readable.
+pub(super) fn attach(program: &ProgramMut<'_>, action: &'static str) -> Result<Link, Error> {
+    program.attach().map_err(map_error(action))
+}
+
+/// Calls `f` in every network namespace: on this thread in the process's own, else on a thread that has entered it.
+pub(super) fn each_netns(mut f: impl FnMut() -> Result<(), Error> + Send) -> Result<(), Error> {
+    f()?;
     for netns in others() {
-        // A namespace gone by now has no connections either.
-        if let Ok(part) = in_netns(&netns, || read_iterator(link_fd)) {
-            bytes.append(&mut part?);
+        match in_netns(&netns, &mut f) {
+            Ok(done) => done?,
+            Err(error) => tell_closed(&error),
         }
     }
-    Ok(bytes)
+    Ok(())
+}
+
+/// Logs once that a namespace cannot be entered. Without CAP_SYS_ADMIN none can, and the daemon says so when it starts.
+fn tell_closed(error: &Error) {
+    static TOLD: Once = Once::new();
+    if host::may_enter_netns() {
+        TOLD.call_once(|| {
+            tracing::warn!(%error, "connections of a network namespace cannot be listed");
+        });
+    }
 }
 
 /// Namespaces other than this process's own. The process is in its own already, and would need CAP_SYS_ADMIN to
@@ -51,14 +72,14 @@ fn others() -> impl Iterator<Item = File> {
 /// Runs an iterator of an attached program, and returns its output. The calling thread enters the namespaces
 /// itself, so its processor time includes all the work.
 pub(super) fn run_here(link: BorrowedFd<'_>) -> Result<Vec<u8>, Error> {
-    let link_fd = link.as_raw_fd();
     let own = File::open("/proc/thread-self/ns/net").map_err(cannot_list)?;
-    let mut bytes = read_iterator(link_fd)?;
+    let mut bytes = read_iterator(link)?;
     for netns in others() {
-        if enter_netns(&netns).is_err() {
-            continue; // the namespace is gone, or may not be entered
+        if let Err(error) = enter_netns(&netns) {
+            tell_closed(&error);
+            continue;
         }
-        let read = read_iterator(link_fd);
+        let read = read_iterator(link);
         enter_netns(&own)?;
         bytes.append(&mut read?);
     }
@@ -73,9 +94,9 @@ fn cannot_list(source: std::io::Error) -> Error {
 }
 
 /// Runs an iterator for the namespace of the calling thread, and returns its output.
-fn read_iterator(link_fd: i32) -> Result<Vec<u8>, Error> {
+pub(super) fn read_iterator(link: BorrowedFd<'_>) -> Result<Vec<u8>, Error> {
     // SAFETY: a plain system call; the descriptor is checked, and owned from here on.
-    let fd = unsafe { bpf_iter_create(link_fd) };
+    let fd = unsafe { bpf_iter_create(link.as_raw_fd()) };
     if fd < 0 {
         return Err(cannot_list(std::io::Error::last_os_error()));
     }

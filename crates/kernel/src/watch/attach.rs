@@ -4,26 +4,20 @@
 
 use std::{
     io,
-    os::fd::{AsFd, FromRawFd, OwnedFd},
+    os::fd::{AsFd, OwnedFd},
 };
 
 use libbpf_rs::{
     Link, ProgramMut,
-    btf::{
-        Btf, TypeId,
-        types::{Func, Struct},
-    },
-    libbpf_sys::{
-        BPF_ALU64, BPF_EXIT, BPF_JMP, BPF_K, BPF_MOV, BPF_PROG_TYPE_TRACING, BPF_TCX_EGRESS,
-        BPF_TCX_INGRESS, BPF_TRACE_FENTRY, bpf_insn, bpf_prog_load, bpf_prog_load_opts,
-    },
+    btf::{Btf, types::Struct},
+    libbpf_sys::{BPF_TCX_EGRESS, BPF_TCX_INGRESS},
 };
 
 use super::{
     fair::link_tcx,
     skeleton::{OpenWatchSkel, WatchProgs, WatchSkel},
 };
-use crate::{Error, object::map_error};
+use crate::{Error, object::map_error, trace::may_trace};
 
 /// The hooks for packets into the queue, and for packets in the other direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,48 +45,10 @@ pub(super) fn hook_support() -> HookSupport {
         };
     };
     let tcx: Option<Struct<'_>> = btf.type_by_name("tcx_link");
-    let taken: Option<Func<'_>> = btf.type_by_name("sch_direct_xmit");
     HookSupport {
         point: tcx.map_or(HookPoint::Traced, |_| HookPoint::Direct),
-        queues: taken.is_some_and(|function| may_trace(function.type_id())),
+        queues: may_trace("sch_direct_xmit"),
     }
-}
-
-/// Whether the kernel lets programs see the calls of a function: some hosts do not, by their build or their
-/// policy. A program that does nothing is loaded to find out.
-fn may_trace(function: TypeId) -> bool {
-    let nothing = [
-        bpf_insn {
-            code: (BPF_ALU64 | BPF_MOV | BPF_K) as u8,
-            ..bpf_insn::default()
-        },
-        bpf_insn {
-            code: (BPF_JMP | BPF_EXIT) as u8,
-            ..bpf_insn::default()
-        },
-    ];
-    let mut options = bpf_prog_load_opts {
-        sz: size_of::<bpf_prog_load_opts>() as u64,
-        expected_attach_type: BPF_TRACE_FENTRY,
-        attach_btf_id: function.into(),
-        ..bpf_prog_load_opts::default()
-    };
-    // SAFETY: the strings end with a zero, and all outlive the call.
-    let fd = unsafe {
-        bpf_prog_load(
-            BPF_PROG_TYPE_TRACING,
-            c"tcpilot_probe".as_ptr(),
-            c"GPL".as_ptr(),
-            nothing.as_ptr(),
-            nothing.len() as u64,
-            &raw mut options,
-        )
-    };
-    if fd >= 0 {
-        // SAFETY: a descriptor just opened here, without another owner.
-        drop(unsafe { OwnedFd::from_raw_fd(fd) });
-    }
-    fd >= 0
 }
 
 impl HookSupport {

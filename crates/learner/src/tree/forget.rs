@@ -1,5 +1,7 @@
 //! Forgetting: paths with the fewest and oldest samples go first, and their messages stay in their groups.
 
+use std::collections::HashSet;
+
 use super::{GLOBAL, LEVELS, NONE, PathId, Tree};
 use crate::linalg::NotPositive;
 use crate::lineage::{Key, Level, NodeKey};
@@ -42,7 +44,11 @@ impl<const C: usize> Tree<C> {
             all.select_nth_unstable_by(count, order);
             all.truncate(count);
         }
-        self.forget_these(all.into_iter().map(|(_, id)| PathId(id)), nodes_max)
+        self.forget_these(
+            all.into_iter().map(|(_, id)| PathId(id)),
+            nodes_max,
+            &HashSet::new(),
+        )
     }
 
     /// Forgets the paths whose samples have faded, and nodes as [`Tree::forget_least`]. Returns all their keys.
@@ -62,20 +68,47 @@ impl<const C: usize> Tree<C> {
             let group = self.group_of(*id);
             self.age(group, now_s);
         }
-        self.forget_these(old, nodes_max)
+        self.forget_these(old, nodes_max, &HashSet::new())
+    }
+
+    /// Forgets the paths of these domains and the groups and sites above them. Their classes keep their messages. Returns
+    /// all their keys. Costs little if there is none.
+    ///
+    /// # Errors
+    /// As [`Tree::forget_least`].
+    pub fn forget_domains(
+        &mut self,
+        domains: &HashSet<u32>,
+        nodes_max: usize,
+    ) -> Result<Vec<NodeKey>, NotPositive> {
+        let mut paths = Vec::new();
+        let mut is_any = false;
+        for node in self.nodes.iter().filter(|node| node.is_of(domains)) {
+            is_any = true;
+            let mut next = if node.level == 1 { node.first } else { NONE };
+            while next != NONE {
+                paths.push(PathId(next));
+                next = self.paths[next as usize].next;
+            }
+        }
+        if !is_any {
+            return Ok(Vec::new());
+        }
+        self.forget_these(paths, nodes_max, domains)
     }
 
     fn forget_these(
         &mut self,
         paths: impl IntoIterator<Item = PathId>,
         nodes_max: usize,
+        domains: &HashSet<u32>,
     ) -> Result<Vec<NodeKey>, NotPositive> {
         let mut forgotten = Vec::new();
         for id in paths {
             self.forget(id, &mut forgotten)?;
         }
         self.link_paths();
-        self.forget_nodes(nodes_max, &mut forgotten)?;
+        self.forget_nodes(nodes_max, domains, &mut forgotten)?;
         Ok(forgotten)
     }
 
@@ -123,9 +156,11 @@ impl<const C: usize> Tree<C> {
         self.path_index = index;
     }
 
+    /// Forgets nodes without children: all of these domains, and others as [`Tree::forget_least`] says.
     fn forget_nodes(
         &mut self,
         nodes_max: usize,
+        domains: &HashSet<u32>,
         forgotten: &mut Vec<NodeKey>,
     ) -> Result<(), NotPositive> {
         let before = forgotten.len();
@@ -141,8 +176,9 @@ impl<const C: usize> Tree<C> {
             let kept = self.node_index.len() - (forgotten.len() - before);
             let excess = kept.saturating_sub(nodes_max);
             for (nth, (samples, id)) in bare.into_iter().enumerate() {
-                if nth >= excess && samples >= NODE_SAMPLES_MIN {
-                    break;
+                let is_ended = self.nodes[id as usize].is_of(domains);
+                if nth >= excess && samples >= NODE_SAMPLES_MIN && !is_ended {
+                    continue;
                 }
                 let parent = self.nodes[id as usize].parent;
                 let (told, faded) = self.node_told_faded(id);

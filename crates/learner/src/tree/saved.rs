@@ -86,6 +86,13 @@ pub fn saved_at_s(key: &[u8], row: &[u8]) -> Option<f64> {
         .filter(|at_s| (0.0..LATEST_S).contains(at_s))
 }
 
+/// The domain in a saved key of a path, group or site; `None` if it is no such key.
+#[must_use]
+pub fn saved_domain(key: &[u8]) -> Option<u32> {
+    let (lineage, level) = key_of_bytes(key)?;
+    (level < Level::Class).then_some(lineage.path.domain)
+}
+
 /// The key of these bytes, if a tree can have it.
 pub(crate) fn key_of_bytes(bytes: &[u8]) -> Option<(Lineage, Level)> {
     let bytes: &[u8; KEY_BYTES] = bytes.try_into().ok()?;

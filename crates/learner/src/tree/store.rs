@@ -4,6 +4,8 @@
 //! first sample, and shares are parts of 65535. Numbers are rounded before they are used, so that an
 //! added message can be subtracted again exactly.
 
+use std::collections::HashSet;
+
 use super::beside::InOctave;
 use super::{GLOBAL, LEVELS, NONE, PathId, Tree};
 use crate::MAX_ARMS;
@@ -157,6 +159,13 @@ pub(super) fn rounded<const C: usize>(known: &Information<C>) -> Information<C> 
     Information {
         precision: known.precision.map(|row| row.map(|x| f64::from(x as f32))),
         shift: known.shift.map(|x| f64::from(x as f32)),
+    }
+}
+
+impl Node {
+    /// Whether it is a group or site of one of these domains. Domains share the nodes above.
+    pub(super) fn is_of(&self, domains: &HashSet<u32>) -> bool {
+        self.live && matches!(self.level, 1 | 2) && domains.contains(&self.key.domain)
     }
 }
 

@@ -50,6 +50,15 @@ fn result<T: Serialize>(value: Result<T, String>) -> Reply {
     value.map_or_else(Reply::Error, ok)
 }
 
+/// The name of an interface; its number in another namespace than the daemon's own. `None` for 0: there is none.
+fn interface_of(index: u16, netns: &str) -> Option<String> {
+    match index {
+        0 => None,
+        index if netns == HOST => name_of(index.into()),
+        index => Some(index.to_string()),
+    }
+}
+
 impl Daemon {
     /// Writes the answer to one question.
     pub(super) fn answer(&mut self, request: Request, out: &mut dyn Write) -> io::Result<()> {
@@ -124,13 +133,11 @@ impl Daemon {
                 .clone(),
         };
         let interface = match seen.egress {
-            0 => None,
-            // Of another namespace only the number is known.
-            index if netns != HOST => Some(index.to_string()),
-            index => {
+            index if netns == HOST => {
                 let known = names.interfaces.entry(index);
-                known.or_insert_with(|| name_of(index.into())).clone()
+                known.or_insert_with(|| interface_of(index, HOST)).clone()
             }
+            index => interface_of(index, &netns),
         };
         let mut view = PathView {
             netns,
@@ -206,11 +213,13 @@ impl Daemon {
                 };
                 let policy = self.policy_name(key.policy);
                 let netns = (names.netns)(path.netns_inum);
+                let interface = interface_of(key.egress, &netns);
                 let is_its = |one: &&mut ExplainedPath| {
                     one.tuning.is_none()
                         && one.path.policy == policy
                         && [ALL_NETNS, netns.as_str()].contains(&one.path.netns.as_str())
                         && prefix.covers(&one.path.prefix)
+                        && (key.egress == 0 || one.path.interface == interface)
                 };
                 let tuning = Some(names.tuning(&key, &path, &tuned, last_loss_ns));
                 match paths.iter_mut().find(is_its) {
@@ -218,7 +227,7 @@ impl Daemon {
                     // Its connections were too small to learn from.
                     None => {
                         only_tuned.extend(names.tuned_path(&key, &path).map(|path| ExplainedPath {
-                            path,
+                            path: PathView { interface, ..path },
                             decisions: Vec::new(),
                             tuning,
                         }))

@@ -105,9 +105,10 @@ impl Control {
         (self.listener.as_fd(), self.lock.as_fd())
     }
 
-    /// Whether nobody is connected.
-    pub fn is_idle(&self) -> bool {
-        self.clients.is_empty()
+    /// Whether nobody is connected, except perhaps clients that have not asked.
+    pub fn is_idle(&self, silent_count: bool) -> bool {
+        let counts = |client: &Client| silent_count || !client.is_asking();
+        !self.clients.iter().any(counts)
     }
 
     /// Leaves new clients waiting outside, or lets them in again.

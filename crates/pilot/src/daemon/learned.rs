@@ -173,7 +173,9 @@ impl Daemon {
     fn collect(&self, since_ns: u64) -> Vec<StoredPath> {
         let mut stored = Vec::new();
         let read = self.pilot.for_each_path(|key, path| {
-            if path.updated_ns >= since_ns && self.netns.is_named(path.netns_inum) {
+            // The number of an interface means nothing after a reboot.
+            let is_lasting = key.egress == 0 && self.netns.is_named(path.netns_inum);
+            if path.updated_ns >= since_ns && is_lasting {
                 stored.extend(self.to_stored(&key, &path));
             }
         });

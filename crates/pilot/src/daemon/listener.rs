@@ -4,9 +4,8 @@
 //! Any user of the host may take a port. So the daemon steers without it, reports this, and tries again each second.
 
 use std::{
-    net::{SocketAddr, TcpListener},
+    net::TcpListener,
     os::fd::{AsRawFd, OwnedFd},
-    path::PathBuf,
     sync::Arc,
 };
 
@@ -14,44 +13,29 @@ use rustix::net::sockopt::socket_acceptconn;
 use tcpilot_kernel::inherited;
 use tcpilot_show::{
     failure::{Failure, Kind},
-    metrics::{Server, Source},
+    metrics::{PatientServer, Server, Source},
 };
 
 use crate::{args::RunArgs, metrics};
 
-/// The server, or what it lacks.
-pub(super) enum Listener {
-    /// Nobody asked for metrics.
-    Unwanted,
-    /// The address is taken, or not this host's yet.
-    Lacking {
-        address: SocketAddr,
-        socket: PathBuf,
-        why: String,
-    },
-    /// It answers.
-    Open(Server),
-}
+/// The server, if somebody wants metrics.
+pub(super) struct Listener(Option<PatientServer>);
 
 impl Listener {
+    /// Answers nobody.
+    pub const UNWANTED: Listener = Listener(None);
+
     /// Answers at the socket `given`, or else at the address of the arguments.
     ///
     /// # Errors
     /// The given socket is none for clients of TCP.
     pub fn open(args: &RunArgs, given: Option<OwnedFd>) -> Result<Listener, Failure> {
+        let source = || metrics::source(&args.socket);
         let Some(given) = given else {
-            let Some(address) = args.listen else {
-                return Ok(Listener::Unwanted);
-            };
-            let mut listener = Listener::Lacking {
-                address,
-                socket: args.socket.clone(),
-                why: String::new(),
-            };
-            listener.retry();
-            return Ok(listener);
+            let open = |address| PatientServer::open(address, source());
+            return Ok(Listener(args.listen.map(open)));
         };
-        let server = serve_at(given, metrics::source(&args.socket)).map_err(|error| {
+        let server = serve_at(given, source()).map_err(|error| {
             let message = format!("cannot answer at the service manager's socket: {error}");
             Failure::new(
                 Kind::Usage,
@@ -59,69 +43,41 @@ impl Listener {
                 "its socket unit needs a single ListenStream=ADDRESS:PORT",
             )
         })?;
-        log(&server);
-        Ok(Listener::Open(server))
+        Ok(Listener(Some(PatientServer::of(server))))
     }
 
     /// Tries to listen if it does not; call this once a second.
     pub fn retry(&mut self) {
-        let Listener::Lacking {
-            address,
-            socket,
-            why,
-        } = self
-        else {
-            return;
-        };
-        match Server::open(*address, metrics::source(socket)) {
-            Ok(server) => {
-                log(&server);
-                *self = Listener::Open(server);
-            }
-            Err(failure) if failure.message == *why => {}
-            Err(failure) => {
-                tracing::warn!("{failure}; will try again each second");
-                *why = failure.message;
-            }
-        }
+        self.0.iter_mut().for_each(PatientServer::retry);
     }
 
     /// Why it does not answer, although it should.
     pub fn problem(&self) -> Option<String> {
-        match self {
-            Listener::Lacking { why, .. } => {
-                Some(format!("{why}; tcpilot tries again each second"))
-            }
-            _ => None,
-        }
+        self.0.as_ref().and_then(PatientServer::problem)
+    }
+
+    fn server(&self) -> Option<&Server> {
+        self.0.as_ref().and_then(PatientServer::server)
     }
 
     /// Leaves new clients waiting outside, or lets them in again.
     pub fn close(&self, is_closed: bool) {
-        if let Listener::Open(server) = self {
+        if let Some(server) = self.server() {
             server.close(is_closed);
         }
     }
 
-    /// Whether it answers nobody at the moment.
-    pub fn is_idle(&self) -> bool {
-        match self {
-            Listener::Open(server) => server.is_idle(),
-            _ => true,
-        }
+    /// Whether it answers nobody at the moment; clients that have not asked may count as well.
+    pub fn is_idle(&self, silent_count: bool) -> bool {
+        self.server()
+            .is_none_or(|server| server.is_idle(silent_count))
     }
 
     /// The socket's descriptor.
     pub fn descriptor(&self) -> Option<i32> {
-        match self {
-            Listener::Open(server) => Some(server.listener().as_raw_fd()),
-            _ => None,
-        }
+        let server = self.server();
+        server.map(|server| server.listener().as_raw_fd())
     }
-}
-
-fn log(server: &Server) {
-    tracing::info!("metrics are at http://{}/metrics", server.address);
 }
 
 fn serve_at(socket: OwnedFd, source: Arc<dyn Source>) -> std::io::Result<Server> {

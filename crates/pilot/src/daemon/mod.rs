@@ -17,6 +17,7 @@ mod learning;
 mod listener;
 mod manager;
 mod netns;
+mod netns_end;
 mod rules;
 mod signals;
 mod start;
@@ -104,6 +105,7 @@ pub struct Daemon {
     templates: Vec<RuleTemplate>,
     rules: Vec<tp_rule>,
     netns: netns::Names,
+    ended: netns_end::Ended,
     cgroup: PathBuf,
     changes: attachment::Changes,
     /// When the cgroup was first found missing.
@@ -206,7 +208,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
                      was saved; connections that are open now are left alone"
                 );
                 let times = daemon.times_after();
-                let listener = std::mem::replace(&mut daemon.listener, Listener::Unwanted);
+                let listener = std::mem::replace(&mut daemon.listener, Listener::UNWANTED);
                 drop(screen.take());
                 let _ = finish(args, daemon, Ok(())); // it logs its own errors
                 manager::reloading(); // the service goes on in the next program
@@ -292,6 +294,7 @@ impl Daemon {
         self.pilot.attach(&cgroup)?;
         self.begin_learning()?;
         self.watch_traffic();
+        self.watch_netns();
         tracing::info!(
             cgroup = %self.cgroup.display(),
             algorithms = self.arms.join(","),
@@ -390,6 +393,7 @@ impl Daemon {
         manager::alive();
         self.tell_trouble();
         self.listener.retry();
+        self.forget_ended_netns();
         usable_arms::hold(&self.arms, &mut self.held);
         if times.rules.elapsed() >= RULES_EVERY {
             times.rules = Instant::now();

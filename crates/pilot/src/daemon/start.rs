@@ -8,8 +8,8 @@ use tcpilot_kernel::{Pilot, host, own_netns_cookie, wall_clock::Now};
 use tcpilot_show::failure::{Failure, Kind};
 
 use super::{
-    Daemon, attachment, egress::Egress, inherited::Numbers, listener::Listener, netns, rules,
-    state_file::StateFile, upgrade::Upgrade, uplink::Uplinks, usable_arms,
+    Daemon, attachment, egress::Egress, inherited::Numbers, listener::Listener, netns,
+    netns_end::Ended, rules, state_file::StateFile, upgrade::Upgrade, uplink::Uplinks, usable_arms,
 };
 use crate::args::RunArgs;
 
@@ -167,6 +167,7 @@ impl Daemon {
             templates,
             rules,
             netns: netns::Names::default(),
+            ended: Ended::default(),
             changes: attachment::Changes::beside(&cgroup),
             gone_since: None,
             forgot: None,
@@ -185,7 +186,7 @@ impl Daemon {
             uplinks: Uplinks::default(),
             traffic: None,
             unshared: None,
-            listener: Listener::Unwanted,
+            listener: Listener::UNWANTED,
         }
     }
 }

@@ -11,7 +11,7 @@ use tcpilot_core::choice_dist::AssignmentSecrets;
 use tcpilot_kernel::wall_clock::{Now, WallClock};
 
 use super::learning::{self, Clock};
-use crate::state::{Knowledge, StateError, Store, StoredPath};
+use crate::state::{Boot, Knowledge, StateError, Store, StoredPath};
 
 /// The state file, open or not.
 pub struct StateFile {
@@ -121,11 +121,15 @@ impl StateFile {
             self.clock.catch_up(now.unix_s as f64);
             oldest_unix_s = (self.clock.now_s() as u64).saturating_sub(max_age_s);
         }
-        let clock = [Knowledge::of_clock(self.clock.now_s())];
+        let mut last = vec![Knowledge::of_clock(self.clock.now_s())];
+        // Until all rows of another boot are replaced, the file is of that boot.
+        if knowledge.iter().all(|one| !one.has_more) {
+            last.push(Knowledge::of_boot(&Boot::present()));
+        }
         let result = self.store().and_then(|store| {
             store.save(paths, oldest_unix_s)?;
             store.save_knowledge(knowledge)?;
-            store.save_knowledge(&clock)
+            store.save_knowledge(&last)
         });
         if matches!(result, Err(StateError::Damaged { .. })) {
             self.open = None; // the next save opens it again, and sets it aside

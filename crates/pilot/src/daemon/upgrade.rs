@@ -28,6 +28,8 @@ use crate::{args::RunArgs, figures::Upgrades};
 
 /// Maximum wait of a successor for clients without an answer yet.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// The same for clients that have not even asked: a question may be on its way.
+const PATIENCE_WITH_SILENT: Duration = Duration::from_millis(300);
 
 /// The state of an upgrade.
 #[derive(Default)]
@@ -107,9 +109,10 @@ impl Daemon {
         let (successor, since) = self.upgrade.ready.take()?;
         // From now on clients wait for the successor: scrapers first, because they in turn ask through the control
         // socket.
+        let silent_count = since.elapsed() < PATIENCE_WITH_SILENT;
         self.listener.close(true);
-        control.close(self.listener.is_idle());
-        let is_idle = self.listener.is_idle() && control.is_idle();
+        control.close(self.listener.is_idle(silent_count));
+        let is_idle = self.listener.is_idle(silent_count) && control.is_idle(silent_count);
         if is_idle || since.elapsed() >= PATIENCE {
             return Some(successor);
         }
@@ -247,6 +250,7 @@ impl Daemon {
         self.pilot.replace(legacy, &cgroup)?;
         self.begin_learning()?;
         self.watch_traffic();
+        self.watch_netns();
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
             arms = self.arms.join(","),

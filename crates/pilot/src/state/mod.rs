@@ -9,6 +9,7 @@
 //! a new one, see [`Store::open`].
 
 pub(crate) mod age;
+mod boot;
 mod check;
 mod exchange;
 mod knowledge;
@@ -25,6 +26,7 @@ use std::time::{Duration, SystemTime};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub use super::figures::{StoredAlgorithm, StoredPath};
+pub use boot::Boot;
 pub use exchange::{Exported, parse};
 pub use knowledge::{Knowledge, OF_COSTS, SavedRow, is_of_costs};
 pub use rows::MAX_PATHS;

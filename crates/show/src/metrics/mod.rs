@@ -3,10 +3,12 @@
 //! Names follow prometheus.io/docs/practices/naming: base units, `_total` for counts that only grow, ratios
 //! from 0 to 1. Labels have few values: policies, algorithms and reasons, never addresses.
 
+mod patient;
 mod places;
 mod server;
 mod text;
 
+pub use patient::PatientServer;
 pub use server::{Server, Source, listen_address};
 pub use text::{
     BYTES, BYTES_SUM, CONTENT_TYPE, COUNTER, GAUGE, Histogram, Kind, Labels, SECONDS,

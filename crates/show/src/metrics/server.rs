@@ -53,6 +53,8 @@ struct Door {
     is_closed: Mutex<bool>,
     /// Each client that came in has a copy.
     inside: Arc<()>,
+    /// Each client that has asked has a copy.
+    asked: Arc<()>,
 }
 
 /// The content of the pages. An error gives the reason why a page has no content.
@@ -95,9 +97,11 @@ impl Server {
             listener,
             is_closed: Mutex::new(false),
             inside: Arc::new(()),
+            asked: Arc::new(()),
         });
+        let passed = Arc::clone(&door);
         let answer = move |stream, place: &Place| {
-            let _ = answer(stream, place, &*source); // an error means a lost client
+            let _ = answer(stream, place, &passed.asked, &*source); // an error means a lost client
         };
         let opened = Arc::clone(&door);
         let serve = move || serve(&opened, answer);
@@ -116,9 +120,13 @@ impl Server {
         *self.door.lock() = is_closed;
     }
 
-    /// Whether no client is being answered.
-    pub fn is_idle(&self) -> bool {
-        Arc::strong_count(&self.door.inside) == 1
+    /// Whether no client is being answered. `silent_count`: clients that have not asked count, too.
+    pub fn is_idle(&self, silent_count: bool) -> bool {
+        let clients = match silent_count {
+            true => &self.door.inside,
+            false => &self.door.asked,
+        };
+        Arc::strong_count(clients) == 1
     }
 }
 
@@ -169,8 +177,14 @@ type Response = (&'static str, &'static str, String);
 const PLAIN: &str = "text/plain; charset=utf-8";
 const NOT_ALLOWED: &str = "405 Method Not Allowed";
 
-fn answer(mut stream: TcpStream, place: &Place, source: &dyn Source) -> io::Result<()> {
+fn answer(
+    mut stream: TcpStream,
+    place: &Place,
+    askers: &Arc<()>,
+    source: &dyn Source,
+) -> io::Result<()> {
     let asked = read_target(&mut stream)?;
+    let _asker = Arc::clone(askers);
     place.note_answer();
     let is_head = matches!(&asked, Ok((true, _)));
     let (status, content_type, body) = match asked {
@@ -325,6 +339,7 @@ mod tests {
             listener,
             is_closed: Mutex::new(false),
             inside: Arc::new(()),
+            asked: Arc::new(()),
         };
         let number = Arc::new(AtomicUsize::new(0));
         let answer = move |mut stream: TcpStream, _: &Place| {
@@ -348,7 +363,7 @@ mod tests {
         let server = Server::open(listen_address("0").unwrap(), Arc::new(Unwell)).unwrap();
         let connect = || TcpStream::connect(server.address).unwrap();
         let mut inside = connect();
-        while server.is_idle() {
+        while server.is_idle(true) {
             thread::yield_now();
         }
         server.close(true);
@@ -359,15 +374,54 @@ mod tests {
         let mut answer = String::new();
         inside.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
-        while !server.is_idle() {
+        while !server.is_idle(true) {
             thread::yield_now();
         }
         waits.set_nonblocking(true).unwrap();
         thread::sleep(3 * DEAF_FOR);
-        assert!(server.is_idle() && waits.read(&mut [0]).is_err());
+        assert!(server.is_idle(true) && waits.read(&mut [0]).is_err());
         server.close(false);
         waits.set_nonblocking(false).unwrap();
         waits.read_to_string(&mut answer).unwrap();
+    }
+
+    /// A source that waits for the test.
+    struct Slow(Mutex<std::sync::mpsc::Receiver<()>>);
+
+    impl Source for Slow {
+        fn metrics(&self) -> Result<String, String> {
+            self.alive().map(str::to_owned)
+        }
+        fn alive(&self) -> Result<&'static str, String> {
+            self.0.lock().unwrap().recv().unwrap();
+            Ok("alive")
+        }
+        fn ready(&self) -> Result<&'static str, String> {
+            self.alive()
+        }
+    }
+
+    #[test]
+    fn silent_clients_are_told_from_askers() {
+        let (go_on, waits) = std::sync::mpsc::channel();
+        let source = Arc::new(Slow(Mutex::new(waits)));
+        let server = Server::open(listen_address("0").unwrap(), source).unwrap();
+        let mut client = TcpStream::connect(server.address).unwrap();
+        while server.is_idle(true) {
+            thread::yield_now();
+        }
+        assert!(server.is_idle(false), "it has not asked");
+        client.write_all(b"GET /healthz HTTP/1.1\r\n\r\n").unwrap();
+        while server.is_idle(false) {
+            thread::yield_now();
+        }
+        go_on.send(()).unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.ends_with("alive\n"), "{answer}");
+        while !(server.is_idle(false) && server.is_idle(true)) {
+            thread::yield_now();
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! A learner of so many advantages, a constant: [`super::Thompson`] has one of them.
 
+use std::collections::HashSet;
+
 use super::{Learned, Observation, Outcome, Unusable, publish, view};
 use crate::choice::{Plan, Points, plan};
 use crate::empirical::{Noise, learn_widths};
@@ -258,16 +260,30 @@ impl<const C: usize> Exact<C> {
             return;
         }
         // Many at once, since lists and index are rebuilt each time.
-        let (count, nodes_max) = (memory.paths_max / 16 + 1, memory.paths_max / 2 + 4);
-        match self.tree.forget_least(count, nodes_max, seen.at_s) {
-            Ok(keys) => self.note_forgotten(keys),
-            Err(_) => self.rebuild(),
-        }
+        let count = memory.paths_max / 16 + 1;
+        let forgotten = self.tree.forget_least(count, self.nodes_max(), seen.at_s);
+        self.note_or_rebuild(forgotten);
     }
 
     pub(super) fn forget_old(&mut self, now_s: f64) {
-        let nodes_max = self.settings.memory.paths_max / 2 + 4;
-        match self.tree.forget_old(nodes_max, now_s) {
+        let forgotten = self.tree.forget_old(self.nodes_max(), now_s);
+        self.note_or_rebuild(forgotten);
+    }
+
+    /// Returns the number of paths.
+    pub(super) fn forget_domains(&mut self, domains: &HashSet<u32>) -> usize {
+        let before = self.tree.len();
+        let forgotten = self.tree.forget_domains(domains, self.nodes_max());
+        self.note_or_rebuild(forgotten);
+        before - self.tree.len()
+    }
+
+    fn nodes_max(&self) -> usize {
+        self.settings.memory.paths_max / 2 + 4
+    }
+
+    fn note_or_rebuild(&mut self, forgotten: Result<Vec<NodeKey>, NotPositive>) {
+        match forgotten {
             Ok(keys) => self.note_forgotten(keys),
             Err(_) => self.rebuild(),
         }

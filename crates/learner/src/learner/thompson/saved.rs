@@ -5,6 +5,8 @@
 //! written again, and a damaged row spoils no other. Without a head the others mean nothing: samples
 //! are kept as deviations from the regression.
 
+use std::collections::HashSet;
+
 use super::{Exact, Restored, Thompson, Unusable};
 use crate::bytes::{Reader, Writer};
 use crate::lineage::{Level, NodeKey};
@@ -72,6 +74,11 @@ impl Thompson {
     /// Forgets the paths whose samples have faded.
     pub fn forget_old(&mut self, now_s: f64) {
         exact!(&mut self.0, it => it.forget_old(now_s));
+    }
+
+    /// Forgets the paths of these domains, and the groups and sites above them; returns the number of paths.
+    pub fn forget_domains(&mut self, domains: &HashSet<u32>) -> usize {
+        exact!(&mut self.0, it => it.forget_domains(domains))
     }
 
     /// Starts from the saved rows, in any order; `now_s` must be of the clock of the saved times. Rows

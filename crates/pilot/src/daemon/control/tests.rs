@@ -193,7 +193,7 @@ fn clients_of_a_closed_socket_wait_outside() {
     control.close(true);
     let mut asks = UnixStream::connect(&path).unwrap();
     asks.write_all(STATUS).unwrap();
-    assert!(control.wait(Duration::ZERO, &[]).is_none() && control.is_idle());
+    assert!(control.wait(Duration::ZERO, &[]).is_none() && control.is_idle(true));
     control.close(false);
     assert!(control.wait(Duration::from_secs(9), &[]).is_some());
 }
@@ -239,5 +239,19 @@ fn answered_client_is_dropped_before_the_wait() {
     });
     control.wait(Duration::from_secs(5), &[]);
     assert!(read.join().unwrap() < Duration::from_secs(4));
-    assert!(control.is_idle());
+    assert!(control.is_idle(true));
+}
+
+/// A successor waits for silent clients only for a moment.
+#[test]
+fn silent_clients_are_told_from_askers() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.sock");
+    let mut control = Control::open(&path).unwrap();
+    let mut client = UnixStream::connect(&path).unwrap();
+    assert!(control.wait(Duration::ZERO, &[]).is_none()); // it is let in
+    assert!(!control.is_idle(true) && control.is_idle(false));
+    client.write_all(STATUS).unwrap();
+    assert!(control.wait(Duration::from_secs(1), &[]).is_some());
+    assert!(!control.is_idle(false));
 }

@@ -34,6 +34,8 @@ pub trait Memory: Send + Sync {
     fn put(&self, costs: &tp_costs);
     /// Forgets everything but the choice distributions.
     fn clear(&self);
+    /// Forgets the costs of these domains, but not their choice distributions; returns their keys.
+    fn forget(&self, domains: &HashSet<u32>) -> Vec<tp_node_key>;
 }
 
 /// A failure of the kernel is logged: the path is unknown then, as if it were new.
@@ -64,6 +66,14 @@ impl Memory for Costs {
         if let Err(error) = Costs::clear(self) {
             tracing::warn!(%error, "the costs of paths could not be forgotten");
         }
+    }
+
+    fn forget(&self, domains: &HashSet<u32>) -> Vec<tp_node_key> {
+        let mut forgotten = Vec::new();
+        if let Err(error) = Costs::forget(self, domains, |key| forgotten.push(key)) {
+            tracing::warn!(%error, "the costs of ended namespaces' paths could not be forgotten");
+        }
+        forgotten
     }
 }
 
@@ -134,6 +144,12 @@ fn key_of(bytes: &[u8], policy: u8) -> Option<tp_node_key> {
 pub fn costs_at_s(key: &[u8], row: &[u8]) -> Option<f64> {
     let saved = || serde_json::from_slice::<Saved>(row).ok();
     Some(is_of_costs(key).then(saved)??.at_s)
+}
+
+/// The domain in the key of saved costs; `None` if it is no such key.
+pub fn domain_of_costs(key: &[u8]) -> Option<u32> {
+    let key = is_of_costs(key).then(|| key_of(key, 0))?;
+    Some(key?.domain)
 }
 
 impl EpsilonGreedy {

@@ -1,7 +1,7 @@
 //! The learners of all policies, and their choice distributions. The module knows neither threads nor the
 //! kernel, so tests can give it made-up records.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use tcpilot_abi::tp_record;
 use tcpilot_kernel::{MOVES, MoveRequest};
@@ -112,6 +112,44 @@ impl Learners {
         }
     }
 
+    /// The cookies of the namespaces with paths of their own. If no record since the start has shown a cookie, it is
+    /// taken for its domain, which has half of it.
+    pub fn known_netns(&self) -> HashSet<u64> {
+        let paths = self
+            .policies
+            .iter()
+            .flat_map(|policy| policy.learner.paths());
+        let domains: HashSet<u32> = paths.map(|path| path.key.domain).collect();
+        let cookie = |domain: u32| match self.domains.get(&domain) {
+            Some((origin, _)) => origin.netns_cookie,
+            None => domain.into(),
+        };
+        let of_their_own = domains.into_iter().filter(|domain| *domain != 0);
+        of_their_own.map(cookie).collect()
+    }
+
+    /// Forgets the paths of ended namespaces; returns their number.
+    pub fn forget_netns(&mut self, cookies: &HashSet<u64>) -> usize {
+        let seen = self.domains.iter();
+        let seen = seen.filter(|(_, (origin, _))| cookies.contains(&origin.netns_cookie));
+        // Paths of an earlier daemon may have shown no record since.
+        let unseen = cookies.iter().map(|cookie| *cookie as u32);
+        let mut ended: HashSet<u32> = seen.map(|(domain, _)| *domain).chain(unseen).collect();
+        ended.remove(&0); // it is everybody's
+        self.domains.retain(|domain, _| !ended.contains(domain));
+        let policies = self.policies.iter_mut();
+        let paths: usize = policies.map(|policy| policy.forget_domains(&ended)).sum();
+        let greedy = self
+            .policies
+            .iter()
+            .find_map(|policy| policy.settings.greedy.as_ref());
+        if let Some(greedy) = greedy.filter(|_| paths > 0) {
+            let forgotten = greedy.memory.forget(&ended);
+            forgotten.iter().for_each(|key| self.table.remove(key));
+        }
+        paths
+    }
+
     /// Notes the origin of a record's domain.
     fn note_origin(&mut self, record: &tp_record) {
         let origin = Origin {
@@ -196,6 +234,8 @@ impl Learners {
 
 #[cfg(test)]
 mod moves_tests;
+#[cfg(test)]
+mod netns_tests;
 #[cfg(test)]
 pub(super) mod tests;
 #[cfg(test)]

@@ -27,6 +27,7 @@ mod views;
 
 use std::{
     cell::{Cell, RefCell},
+    collections::HashSet,
     io,
     sync::Arc,
     sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel},
@@ -321,6 +322,16 @@ impl Learning {
     /// Forgets the paths whose knowledge has faded. Call it only if the wall clock has been right for long.
     pub fn forget_old(&self) {
         let _ = self.ask(Learners::forget_old);
+    }
+
+    /// The cookies of the namespaces with paths of their own; `None` if the thread does not answer.
+    pub fn known_netns(&self) -> Option<HashSet<u64>> {
+        self.ask(|learners| learners.known_netns())
+    }
+
+    /// Forgets the paths of ended namespaces with these cookies; returns their number, `None` if the thread does not answer.
+    pub fn forget_netns(&self, cookies: HashSet<u64>) -> Option<usize> {
+        self.ask(move |learners| learners.forget_netns(&cookies))
     }
 
     /// All counts so far.

@@ -1,6 +1,10 @@
 //! One policy's learner, with everything to understand records and to write choice distributions.
 
-use std::{borrow::Cow, collections::BTreeMap, convert::Infallible};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashSet},
+    convert::Infallible,
+};
 
 use serde::{Deserialize, Serialize};
 use tcpilot_abi::{
@@ -102,6 +106,8 @@ pub struct PolicyLearner {
     pub rejected: BTreeMap<Cow<'static, str>, u64>,
     /// Whether this learner began without the content of the file, and has to save everything.
     pub is_unsaved: bool,
+    /// Keys of the file that mean nothing any more, to be removed with the next save.
+    pub ended: Vec<Vec<u8>>,
 }
 
 impl PolicyLearner {
@@ -143,6 +149,7 @@ impl PolicyLearner {
             shown: vec![Shown::both(); settings.arms.len()],
             rejected: BTreeMap::new(),
             is_unsaved: restored.taken_up == 0,
+            ended: Vec::new(),
             settings,
         };
         Ok(Some((policy, restored)))
@@ -194,6 +201,15 @@ impl PolicyLearner {
         if self.measures.needs_sweep(self.learner.path_count()) {
             self.measures.sweep(self.learner.paths());
         }
+    }
+
+    /// Forgets the paths of ended domains with their measures; returns their number.
+    pub fn forget_domains(&mut self, ended: &HashSet<u32>) -> usize {
+        let paths = self.learner.forget_domains(ended);
+        if paths > 0 {
+            self.measures.sweep(self.learner.paths());
+        }
+        paths
     }
 
     /// The measures of an algorithm's connections, steered and held out.

@@ -5,18 +5,18 @@ use std::collections::HashSet;
 use tcpilot_abi::{TP_MAX_POLICIES, tp_config};
 use tcpilot_config::Config;
 use tcpilot_core::choice_dist::AssignmentSecrets;
-use tcpilot_learner::{Level, learner::key_bytes, saved_at_s};
+use tcpilot_learner::{Level, learner::key_bytes, saved_at_s, saved_domain};
 
 use super::{
     arms::Arms,
     clock::Clock,
     effect::Saved,
-    greedy::{Greedy, costs_at_s},
+    greedy::{Greedy, costs_at_s, domain_of_costs},
     learners::Learners,
     measures::Windows,
     policy_learner::{MoveTerms, PolicyLearner, PolicySettings},
 };
-use crate::state::{Knowledge, StateError, Store, is_of_costs};
+use crate::state::{Boot, Knowledge, StateError, Store, is_of_costs};
 
 /// Maximum number of a policy's rows per save: a megabyte. The allocator keeps the memory of a save.
 const PAGE: usize = 4096;
@@ -33,6 +33,8 @@ pub struct Restored {
     pub(super) effect: Saved,
     /// Whether at least one learner starts empty, so a former daemon's choice distributions no longer apply.
     pub(super) is_anew: bool,
+    /// This boot and that of the file, if they differ.
+    boots: Option<(Boot, Boot)>,
 }
 
 /// The algorithms of connections without a choice, the preferred one first. `host` is the default of the
@@ -101,11 +103,16 @@ impl Restored {
         secrets: AssignmentSecrets,
         clock: Clock,
     ) -> Result<Restored, StateError> {
+        let now = Boot::present();
+        let saved = store.map(Store::saved_boot).transpose()?.flatten();
         let mut restored = Restored {
             policies: Vec::new(),
             clock,
             effect: Saved::read(store)?.with_secrets(secrets),
             is_anew: false,
+            boots: saved
+                .filter(|saved| saved.id != now.id)
+                .map(|saved| (now, saved)),
         };
         for settings in all {
             restored.add(settings, store)?;
@@ -122,11 +129,14 @@ impl Restored {
         // Costs stay in the file while another learner works.
         let has_costs = settings.greedy.is_some();
         let rows_max = settings.constants.memory.paths_max * ROWS_PER_PATH;
-        let mut skipped = 0;
+        let (mut skipped, mut ended) = (0, Vec::new());
+        let boots = self.boots.as_ref();
         let rows = |each: &mut dyn FnMut(&[u8], &[u8])| {
             let Some(store) = store else { return Ok(()) };
             skipped = for_newest(store, &name, rows_max, |key, row| {
-                if has_costs || !is_of_costs(key) {
+                if boots.is_some_and(|boots| is_of_ended_netns(key, boots)) {
+                    ended.push(key.to_vec());
+                } else if has_costs || !is_of_costs(key) {
                     each(key, row);
                 }
             })?;
@@ -137,6 +147,7 @@ impl Restored {
             return Ok(());
         };
         self.is_anew |= policy.is_unsaved;
+        policy.ended = ended;
         if skipped > 0 {
             policy.is_unsaved = true; // so the file forgets them, too
             tracing::warn!(
@@ -167,6 +178,12 @@ impl Restored {
         self.policies.push(policy);
         Ok(())
     }
+}
+
+/// Whether a saved row is of a namespace that ended with the file's boot.
+fn is_of_ended_netns(key: &[u8], (now, saved): &(Boot, Boot)) -> bool {
+    let domain = saved_domain(key).or_else(|| domain_of_costs(key));
+    domain.is_some_and(|domain| !now.knows(domain, saved))
 }
 
 /// Calls `each` with the rows of a policy: of paths, and of nodes above them, at most the `most` newest; returns the number of the
@@ -317,6 +334,10 @@ impl PolicyLearner {
                 measures.gone.push(key.to_vec());
             }
         });
+        for key in std::mem::take(&mut self.ended) {
+            knowledge.gone.push(key.clone());
+            measures.gone.push(key);
+        }
         knowledge.has_more = !is_done;
         measures.has_more = !is_done;
         [knowledge, measures]
