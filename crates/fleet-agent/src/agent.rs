@@ -190,14 +190,19 @@ impl<S: Store> Agent<S> {
         }
     }
 
+    /// This host's own knowledge as it is now.
+    fn own_states(&mut self, now_s: f64) -> BTreeMap<Name, Own> {
+        let read = self.own.read(now_s);
+        self.note_file("own states", &read);
+        self.own.states(now_s)
+    }
+
     /// Says what has changed.
     ///
     /// # Errors
     /// The engine's.
     pub async fn say(&mut self, now_s: f64) -> Result<(), StoreError> {
-        let read = self.own.read(now_s);
-        self.note_file("own states", &read);
-        let own = self.own.states(now_s);
+        let own = self.own_states(now_s);
         self.sayer
             .say(&self.store, &mut self.clock, &own, now_s)
             .await
@@ -208,7 +213,7 @@ impl<S: Store> Agent<S> {
     /// # Errors
     /// The engine's. What was heard before it failed is merged.
     pub async fn hear(&mut self, now_s: f64) -> Result<(), StoreError> {
-        let policies: Vec<Name> = self.own.states(now_s).into_keys().collect();
+        let policies: Vec<Name> = self.own_states(now_s).into_keys().collect();
         let heard = self
             .hearer
             .hear(&self.store, &self.clock, &policies, now_s)
@@ -234,11 +239,9 @@ impl<S: Store> Agent<S> {
 
     /// Merges what was heard, and writes it for the daemon.
     fn merge(&mut self, now_s: f64) {
-        let read = self.own.read(now_s);
-        self.note_file("own states", &read);
         self.trust.clear();
         self.merged.clear();
-        for (policy, own) in self.own.states(now_s) {
+        for (policy, own) in self.own_states(now_s) {
             let written = self.merge_policy(&policy, &own, now_s);
             self.note_file("heard states", &written);
         }
