@@ -13,7 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use async_nats::jetstream::{self, kv};
+use async_nats::jetstream::{self, stream};
 use async_nats::{ConnectErrorKind, ConnectOptions, Event, ServerError};
 use serde::{Deserialize, Serialize};
 use tcpilot_fleet::Name;
@@ -222,17 +222,24 @@ impl NatsStore {
     /// # Errors
     /// As the functions of [`Store`].
     pub async fn init(&self, replicas: usize) -> Result<(), StoreError> {
-        let config = kv::Config {
-            bucket: self.bucket.clone(),
-            description: "tcpilot: what hosts know of paths".to_owned(),
-            history: 1,
+        // What the clients of NATS call a key-value bucket is a stream of such settings. Their own function for it asks
+        // for the account first, and cannot read the answer of servers before 2.10.
+        let config = stream::Config {
+            name: format!("KV_{}", self.bucket),
+            description: Some("tcpilot: what hosts know of paths".to_owned()),
+            subjects: vec![self.subject(">")],
+            max_messages_per_subject: 1,
             max_age: Duration::from_secs_f64(OLDEST_S),
-            max_value_size: VALUE_BYTES_MAX as i32,
+            max_message_size: VALUE_BYTES_MAX as i32,
+            discard: stream::DiscardPolicy::New,
             num_replicas: replicas,
-            ..kv::Config::default()
+            allow_direct: true,
+            allow_rollup: true,
+            deny_delete: true,
+            ..stream::Config::default()
         };
         self.ask(|connection| async move {
-            let made = connection.context.create_or_update_key_value(config);
+            let made = connection.context.create_or_update_stream(config);
             made.await.map(drop).map_err(|error| failed(&error))
         })
         .await
@@ -283,7 +290,7 @@ impl Store for NatsStore {
             let stream = stream.map_err(|error| failed(&error))?;
             let message = match stream.direct_get_last_for_subject(subject).await {
                 Ok(message) => message,
-                Err(error) if error.kind() == jetstream::stream::DirectGetErrorKind::NotFound => {
+                Err(error) if error.kind() == stream::DirectGetErrorKind::NotFound => {
                     return Ok(None);
                 }
                 Err(error) => return Err(failed(&error)),

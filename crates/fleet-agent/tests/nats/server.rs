@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
@@ -103,6 +104,18 @@ pub struct Server {
     disk: Option<&'static str>,
 }
 
+/// A free port below those of clients: a connection to a free one of theirs can be one to itself, and takes the port.
+fn free_port() -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let next = std::process::id() * 31 + NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = 20_000 + (next % 10_000) as u16;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
 /// The rights that docs/use/fleet.md gives a host.
 pub fn rights(host: &str) -> String {
     format!(
@@ -128,8 +141,7 @@ impl Server {
         let authority = Authority::new(&root.join("certificates"));
         let (cert, key) = authority.issue("server", &["127.0.0.1"]);
         authority.issue("admin", &[]);
-        let port = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = port.local_addr().unwrap().port();
+        let port = free_port();
         fs::create_dir_all(folder.join("data")).unwrap();
         let config = format!(
             r#"listen: "127.0.0.1:{port}"
@@ -176,14 +188,22 @@ impl Server {
                 command
             }
         };
-        let log = self.folder.join("log");
         command.arg("-c").arg(self.folder.join("server.conf"));
-        command.arg("--log").arg(log);
-        let process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        self.process = Some(process.unwrap());
+        let errors = fs::File::create(self.folder.join("errors")).unwrap();
+        let process = command.stdout(Stdio::null()).stderr(errors).spawn();
+        let process = self.process.insert(process.unwrap());
         let port = self.port;
-        super::support::wait_until("the server listens", || {
-            std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+        super::support::wait_until("the server answers", || {
+            let ended = process.try_wait().unwrap();
+            let errors = || fs::read_to_string(self.folder.join("errors")).unwrap();
+            assert!(ended.is_none(), "{}", errors());
+            let mut word = [0; 4];
+            let stream = std::net::TcpStream::connect(("127.0.0.1", port));
+            let read = stream.and_then(|mut stream| {
+                stream.set_read_timeout(Some(std::time::Duration::from_secs(5)))?;
+                std::io::Read::read_exact(&mut stream, &mut word)
+            });
+            read.is_ok() && word == *b"INFO"
         });
     }
 
