@@ -1,7 +1,7 @@
 //! The engine: keeps the newest value of each key. Two are here: NATS ([`nats`]) and a folder ([`dir`]).
 //!
-//! An engine needs no more than these three functions. None of them waits longer than the time-out of the settings. There is
-//! no subscription to changes: clients of NATS lose those after a server's restart (nats.rs #1596), and each costs the server
+//! An engine needs no more than these three functions. None of them waits longer than twice the time-out of the settings. There
+//! is no subscription to changes: clients of NATS lose those after a server's restart (nats.rs #1596), and each costs the server
 //! a consumer.
 
 pub mod dir;
@@ -80,7 +80,7 @@ impl StoreError {
             }
             Self::Full(_) => "give the engine's disk or its limits more room",
             Self::TooLarge(_) => "look who writes such values: tcpilot-fleet does not",
-            Self::NotSetUp(_) => "run `tcpilot-fleet init` once for the fleet",
+            Self::NotSetUp(_) => "an administrator runs `tcpilot-fleet init` once for the fleet",
             Self::Settings(_) => "correct the settings",
         }
     }

@@ -13,8 +13,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use async_nats::jetstream::{self, stream};
-use async_nats::{ConnectErrorKind, ConnectOptions, Event, ServerError};
+use async_nats::jetstream::context::{PublishErrorKind, RequestErrorKind};
+use async_nats::jetstream::stream::{self, DirectGetErrorKind};
+use async_nats::{ConnectErrorKind, ConnectOptions, Event, ServerError, StatusCode, jetstream};
 use serde::{Deserialize, Serialize};
 use tcpilot_fleet::Name;
 use tcpilot_fleet::age::OLDEST_S;
@@ -90,13 +91,25 @@ impl Bucket {
 #[derive(Deserialize)]
 struct Info {
     #[serde(default)]
+    config: Config,
+    #[serde(default)]
     state: State,
     error: Option<jetstream::Error>,
 }
 
 #[derive(Default, Deserialize)]
+#[serde(default)]
+struct Config {
+    max_msgs_per_subject: i64,
+    /// Nanoseconds.
+    max_age: u64,
+    max_msg_size: i64,
+    allow_direct: bool,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct State {
-    #[serde(default)]
     subjects: Option<HashMap<String, u64>>,
 }
 
@@ -250,50 +263,92 @@ impl NatsStore {
     /// # Errors
     /// As the functions of [`Store`].
     pub async fn bucket(&self) -> Result<Bucket, StoreError> {
-        let name = format!("KV_{}", self.bucket);
+        let config = self.info("none").await?.config;
+        Ok(Bucket {
+            history: config.max_msgs_per_subject,
+            max_age: Duration::from_nanos(config.max_age),
+            value_bytes_max: config.max_msg_size,
+            is_direct: config.allow_direct,
+        })
+    }
+
+    /// The stream's description, with its subjects of a filter.
+    async fn info(&self, keys: &str) -> Result<Info, StoreError> {
+        let request = InfoRequest {
+            subjects_filter: self.subject(keys),
+        };
+        let subject = format!("STREAM.INFO.KV_{}", self.bucket);
+        let bucket = self.bucket.clone();
         self.ask(|connection| async move {
-            let stream = connection.context.get_stream(name).await;
-            let config = stream
-                .map_err(|error| failed(&error))?
-                .cached_info()
-                .config
-                .clone();
-            Ok(Bucket {
-                history: config.max_messages_per_subject,
-                max_age: config.max_age,
-                value_bytes_max: config.max_message_size.into(),
-                is_direct: config.allow_direct,
+            let info: Result<Info, _> = connection.context.request(subject, &request).await;
+            let info = info.map_err(|error| match error.kind() {
+                RequestErrorKind::NoResponders => StoreError::NotSetUp(
+                    "the server has no JetStream, or it is starting".to_owned(),
+                ),
+                _ => failed(&error),
+            })?;
+            match info.error {
+                Some(error) => Err(refusal(&error, format!("bucket {bucket}: {error}"))),
+                None => Ok(info),
+            }
+        })
+        .await
+    }
+
+    /// A server without the bucket does not answer for its keys. Then its description tells more than the silence.
+    async fn explained(&self, error: StoreError) -> StoreError {
+        if !matches!(error, StoreError::Unreachable(_)) {
+            return error;
+        }
+        match tokio::time::timeout(self.timeout, self.info("none")).await {
+            Ok(Err(named)) if !matches!(named, StoreError::Unreachable(_)) => named,
+            _ => error,
+        }
+    }
+
+    /// Nobody answers for the bucket.
+    fn no_bucket(bucket: &str) -> StoreError {
+        StoreError::NotSetUp(format!(
+            "there is no bucket {bucket}, or the server is starting"
+        ))
+    }
+}
+
+impl NatsStore {
+    async fn put_value(&self, key: &Key, value: &[u8]) -> Result<(), StoreError> {
+        check_size(key, value)?;
+        let (subject, value) = (self.subject(key), value.to_owned());
+        let bucket = self.bucket.clone();
+        self.ask(|connection| async move {
+            let sent = connection.context.publish(subject, value.into()).await;
+            let acknowledged = sent.map_err(|error| failed(&error))?.await;
+            acknowledged.map(drop).map_err(|error| match error.kind() {
+                PublishErrorKind::StreamNotFound => Self::no_bucket(&bucket),
+                _ => failed(&error),
             })
         })
         .await
     }
-}
 
-impl Store for NatsStore {
-    async fn put(&self, key: &Key, value: &[u8]) -> Result<(), StoreError> {
-        check_size(key, value)?;
-        let (subject, value) = (self.subject(key), value.to_owned());
-        self.ask(|connection| async move {
-            let sent = connection.context.publish(subject, value.into()).await;
-            let acknowledged = sent.map_err(|error| failed(&error))?.await;
-            acknowledged.map(drop).map_err(|error| failed(&error))
-        })
-        .await
-    }
-
-    async fn get(&self, key: &Key) -> Result<Option<Entry>, StoreError> {
+    async fn get_value(&self, key: &Key) -> Result<Option<Entry>, StoreError> {
         let (subject, key) = (self.subject(key), key.to_string());
-        let stream = format!("KV_{}", self.bucket);
+        let (stream, bucket) = (format!("KV_{}", self.bucket), self.bucket.clone());
         self.ask(|connection| async move {
             // Without asking for the stream: it is there, or nobody answers.
             let stream = connection.context.get_stream_no_info(stream).await;
             let stream = stream.map_err(|error| failed(&error))?;
-            let message = match stream.direct_get_last_for_subject(subject).await {
+            let message = stream.direct_get_last_for_subject(subject).await;
+            let message = match message {
                 Ok(message) => message,
-                Err(error) if error.kind() == stream::DirectGetErrorKind::NotFound => {
-                    return Ok(None);
+                Err(error) => {
+                    return match error.kind() {
+                        DirectGetErrorKind::NotFound => Ok(None),
+                        DirectGetErrorKind::ErrorResponse(StatusCode::NO_RESPONDERS, _) => {
+                            Err(Self::no_bucket(&bucket))
+                        }
+                        _ => Err(failed(&error)),
+                    };
                 }
-                Err(error) => return Err(failed(&error)),
             };
             // A deleted key is a message of that kind.
             if message.headers.get("KV-Operation").is_some() {
@@ -309,36 +364,40 @@ impl Store for NatsStore {
         })
         .await
     }
+}
+
+impl Store for NatsStore {
+    async fn put(&self, key: &Key, value: &[u8]) -> Result<(), StoreError> {
+        match self.put_value(key, value).await {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.explained(error).await),
+        }
+    }
+
+    async fn get(&self, key: &Key) -> Result<Option<Entry>, StoreError> {
+        match self.get_value(key).await {
+            Ok(entry) => Ok(entry),
+            Err(error) => Err(self.explained(error).await),
+        }
+    }
 
     /// The subjects of the stream, from its description: no consumer is made.
     async fn hosts(&self, place: &Name) -> Result<Vec<Host>, StoreError> {
-        let request = InfoRequest {
-            subjects_filter: self.subject(format!("h.{place}.*.i")),
-        };
-        let (subject, prefix) = (format!("STREAM.INFO.KV_{}", self.bucket), self.subject(""));
-        let (place, bucket) = (place.clone(), self.bucket.clone());
-        self.ask(|connection| async move {
-            let info: Result<Info, _> = connection.context.request(subject, &request).await;
-            let info = info.map_err(|error| failed(&error))?;
-            if let Some(error) = info.error {
-                return Err(StoreError::NotSetUp(format!("bucket {bucket}: {error}")));
-            }
-            let subjects = info.state.subjects.unwrap_or_default();
-            if subjects.len() > HOSTS_MAX {
-                return Err(StoreError::TooLarge(format!(
-                    "the list of hosts of {place}"
-                )));
-            }
-            let keys = subjects
-                .keys()
-                .filter_map(|subject| subject.strip_prefix(&prefix));
-            let mut hosts: Vec<Host> = keys
-                .filter_map(|key| Key::host_of_manifest(key, &place))
-                .collect();
-            hosts.sort();
-            Ok(hosts)
-        })
-        .await
+        let info = self.info(&format!("h.{place}.*.i")).await?;
+        let subjects = info.state.subjects.unwrap_or_default();
+        if subjects.len() > HOSTS_MAX {
+            return Err(StoreError::TooLarge(format!(
+                "the list of hosts of {place}"
+            )));
+        }
+        let prefix = self.subject("");
+        let keys = subjects
+            .keys()
+            .filter_map(|subject| subject.strip_prefix(&prefix));
+        let hosts = keys.filter_map(|key| Key::host_of_manifest(key, place));
+        let mut hosts: Vec<Host> = hosts.collect();
+        hosts.sort();
+        Ok(hosts)
     }
 }
 

@@ -237,7 +237,7 @@ fn a_server_without_its_bucket_is_named() {
     let root = tempfile::tempdir().unwrap();
     let server = Server::start(root.path(), &["a"]);
     let text = check(root.path(), &server.settings("a"));
-    assert!(text.contains("run `tcpilot-fleet init`"), "{text}");
+    assert!(text.contains("runs `tcpilot-fleet init`"), "{text}");
     let gone = server.settings("a").replace(&server.port.to_string(), "1");
     let text = check(root.path(), &gone);
     assert!(text.contains("cannot be reached"), "{text}");
@@ -475,11 +475,11 @@ fn two_hosts_of_one_name_are_told_by_nats() {
 }
 
 #[test]
-fn a_full_disk_of_the_server_is_told() {
+fn a_full_disk_of_the_server_takes_nothing_heard() {
     if is_missing() {
         return;
     }
-    let fleet = Fleet::on_disk("8m");
+    let mut fleet = Fleet::on_disk("8m");
     let _both = two_processes(&fleet);
     let data = fleet.server.folder.join("data");
     let inside = format!("/proc/{}/root{}", fleet.server.pid(), data.display());
@@ -494,12 +494,126 @@ fn a_full_disk_of_the_server_is_told() {
     wait_until("the agent says that it failed", || {
         mean = 0.9 - mean;
         know(&fleet.folder("a"), &knowledge(groups(), mean));
-        let status = status(&fleet.folder("a"));
-        status.is_some_and(|status| !status.engine.failed.is_empty())
+        let engine = status(&fleet.folder("a")).unwrap().engine;
+        engine.failed.values().sum::<u64>() >= 2
     });
-    println!("{:?}", status(&fleet.folder("a")).unwrap().engine);
-    assert!(
-        !heard(&fleet.folder("reader")).is_empty(),
-        "what was heard stays"
+    let means = heard(&fleet.folder("reader"));
+    assert!(means.len() == 10 || means.len() == 4000, "{}", means.len());
+    // nats-server 2.9.10 answers nothing any more, even with room again. Its disk ends with it.
+    fleet.server.kill();
+    fleet.server.begin();
+    let (is_good, text) = output(&fleet.host("admin").0, "init");
+    assert!(is_good, "{text}");
+    hears(&fleet, 0.2);
+}
+
+/// Memory of a process in kB, now and at most.
+fn memory(pid: u32) -> (u64, u64) {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let kb = |key: &str| {
+        let line = text.lines().find(|line| line.starts_with(key)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    };
+    (kb("VmRSS:"), kb("VmHWM:"))
+}
+
+/// Processor time of a process, in seconds.
+fn processor_s(pid: u32) -> f64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = text
+        .rsplit(')')
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .collect();
+    let ticks = |i: usize| fields[i].parse::<f64>().unwrap();
+    (ticks(11) + ticks(12)) / 100.0
+}
+
+fn disk_bytes(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).unwrap().flatten();
+    let sizes = entries.map(|entry| match entry.metadata() {
+        Ok(found) if found.is_dir() => disk_bytes(&entry.path()),
+        Ok(found) => found.len(),
+        Err(_) => 0,
+    });
+    sizes.sum()
+}
+
+/// Many agents that have said all, one after the other. Prints the cost.
+async fn all_say(fleet: &Fleet, names: &[String], prefixes: u32) -> Vec<Agent<NatsStore>> {
+    let pid = fleet.server.pid();
+    let (mut all, mut bytes, mut puts) = (Vec::new(), 0, 0);
+    let start = Instant::now();
+    for (i, name) in names.iter().enumerate() {
+        // Neighbours share half of their prefixes.
+        let first = i as u32 * prefixes / 2 % 450_000;
+        know(
+            &fleet.folder(name),
+            &knowledge(first..first + prefixes, 0.3),
+        );
+        let mut agent = fleet.agent(name);
+        agent.say(boot_s()).await.unwrap();
+        let said = agent.status(boot_s()).said;
+        (bytes, puts) = (bytes + said.bytes, puts + said.puts);
+        all.push(agent);
+    }
+    let agents = names.len();
+    println!(
+        "{agents} agents × {prefixes} prefixes: {puts} puts, {bytes} B, {:?}",
+        start.elapsed()
     );
+    let ((now, most), disk) = (memory(pid), disk_bytes(&fleet.server.folder));
+    println!(
+        "server: {now} kB, at most {most} kB, {disk} B on disk, {} s of processor",
+        processor_s(pid)
+    );
+    all
+}
+
+/// `AGENTS=200 PREFIXES=10000 cargo test -p tcpilot-fleet-agent --test nats -- --ignored --nocapture many`
+#[test]
+#[ignore = "a measurement of minutes, which judges little"]
+fn many_agents_cost() {
+    let number = |key: &str, or: u32| std::env::var(key).map_or(or, |text| text.parse().unwrap());
+    let (agents, prefixes) = (number("AGENTS", 200), number("PREFIXES", 10_000));
+    let root = tempfile::tempdir().unwrap();
+    let names: Vec<String> = (0..agents).map(|i| format!("h{i}")).collect();
+    let users = names.iter().map(|name| rights(name));
+    let users: Vec<String> = users.chain([rights("reader")]).collect();
+    let server = Server::start_with(root.path(), &users, None);
+    let fleet = Fleet { root, server }.with_bucket();
+    let pid = fleet.server.pid();
+    println!("server, empty: {} kB", memory(pid).0);
+    run(async {
+        let mut all = all_say(&fleet, &names, prefixes).await;
+        let (before_s, start) = (processor_s(pid), Instant::now());
+        for agent in &mut all {
+            agent.say(boot_s()).await.unwrap();
+        }
+        let took_s = processor_s(pid) - before_s;
+        println!("nothing new: {:?}, server {took_s:.2} s", start.elapsed());
+    });
+    know(&fleet.folder("reader"), &knowledge(0..prefixes, 0.3));
+    let reader = Process::start(&fleet.host("reader").0);
+    let start = Instant::now();
+    let folder = fleet.folder("reader");
+    while heard(&folder).is_empty() && start.elapsed() < Duration::from_secs(300) {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let took = start.elapsed();
+    std::thread::sleep(Duration::from_secs(5));
+    let counts = status(&folder).unwrap().heard;
+    let ((now, most), pid) = (memory(reader.0.id()), reader.0.id());
+    println!(
+        "reader of 16: {} prefixes after {took:?}, {now} kB, at most {most} kB",
+        heard(&folder).len()
+    );
+    println!(
+        "{} gets, {} B, {:.2} s of processor",
+        counts.gets,
+        counts.bytes,
+        processor_s(pid)
+    );
+    assert!(!heard(&folder).is_empty());
 }
