@@ -113,7 +113,7 @@ pub struct Agent<S> {
     sayer: Sayer,
     hearer: Hearer,
     clock: EngineClock,
-    trust: BTreeMap<Host, f64>,
+    trust: BTreeMap<Host, Option<f64>>,
     merged: Vec<MergedStatus>,
     engine: EngineStatus,
     reached_at_s: Option<f64>,
@@ -265,9 +265,7 @@ impl<S: Store> Agent<S> {
             }
         }
         let hosts = merged.trust.values().flatten().count() as u64;
-        for (host, trust) in merged.trust {
-            self.trust.extend(trust.map(|trust| (host, trust)));
-        }
+        self.trust.extend(merged.trust);
         self.merged.push(MergedStatus {
             policy: policy.to_string(),
             rows: merged.foreign.rows().len() as u64,
@@ -361,7 +359,8 @@ impl<S: Store> Agent<S> {
                     version: member.software.clone(),
                     said_ago_s: member.said.map(|(age_s, at_s)| age_s + now_s - at_s),
                     rows: member.rows(),
-                    trust: self.trust.get(host).copied(),
+                    merged: self.trust.contains_key(host),
+                    trust: self.trust.get(host).copied().flatten(),
                     refused: member.refused.as_ref().map(|(_, text)| text.clone()),
                 })
                 .collect(),

@@ -170,8 +170,9 @@ async fn check_store(settings: &Settings, store: &impl Store, findings: &mut Fin
 
 fn check_clock(entry: &Entry, before_s: f64, after_s: f64, findings: &mut Findings) {
     let skew_s = f64::midpoint(before_s, after_s) - entry.written_s;
+    let skew_s = skew_s.abs();
     let text = format!("this host's clock differs from the engine's by {skew_s:.1} s");
-    if skew_s.abs() <= SKEW_MAX_S {
+    if skew_s <= SKEW_MAX_S {
         findings.add(Verdict::Good, text, "");
     } else {
         findings.add(

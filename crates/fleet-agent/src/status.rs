@@ -93,6 +93,8 @@ pub struct MemberStatus {
     pub said_ago_s: Option<f64>,
     /// Rows heard.
     pub rows: u64,
+    /// Whether it says something under a policy of this host.
+    pub merged: bool,
     /// Trust, 0 to 1; `null` if it is not heard.
     pub trust: Option<f64>,
     /// Why it is not heard, or only with what it said before.
@@ -185,7 +187,7 @@ impl fmt::Display for Status {
         if self.heard.left_out > 0 {
             writeln!(
                 f,
-                "         {} hosts are left out: only 16 are heard",
+                "         {} hosts are left out: hosts_max hosts are heard",
                 self.heard.left_out
             )?;
         }
@@ -211,6 +213,7 @@ fn write_members(f: &mut fmt::Formatter<'_>, members: &[MemberStatus]) -> fmt::R
             .map_or("-".to_owned(), |trust| format!("{trust:.2}"));
         let heard = match &member.refused {
             Some(reason) => format!("no: {reason}"),
+            None if !member.merged => "no: it says nothing under a policy of this host".to_owned(),
             None if member.trust.is_none() => "no: too far from its place".to_owned(),
             None => "yes".to_owned(),
         };

@@ -436,6 +436,30 @@ fn one_agent_has_a_state_folder() {
 }
 
 #[test]
+fn status_says_why_a_host_is_not_merged() {
+    let fleet = Fleet::new();
+    know(&fleet.folder("a"), &knowledge(0..3, 0.3));
+    run(async {
+        round(&mut fleet.agent("a")).await.unwrap();
+        let mut stranger = fleet.agent("stranger");
+        round(&mut stranger).await.unwrap();
+        let text = stranger.status(boot_s()).to_string();
+        assert!(
+            text.contains("no: it says nothing under a policy of this host"),
+            "{text}"
+        );
+        know(&fleet.folder("stranger"), &knowledge([], 0.0));
+        round(&mut stranger).await.unwrap();
+        let text = stranger.status(boot_s()).to_string();
+        assert!(
+            text.contains("heard    bulk: 3 prefixes from 1 hosts"),
+            "{text}"
+        );
+        assert!(text.contains("  1.00  yes"), "{text}");
+    });
+}
+
+#[test]
 fn check_says_that_a_folder_gives_no_rights() {
     let fleet = Fleet::new();
     let (path, _) = fleet.host("a");
