@@ -295,7 +295,7 @@ mod tests {
         wrong("nats://n:4222", "dir:srv", "whole path");
         wrong("key_file = \"/c\"\n", "", "belong together");
         wrong(tls, "", "insecure = true");
-        wrong("place", "plcae", "unknown field");
+        wrong("place", "where", "unknown field");
         wrong(tls, "hosts_max = 17\ninsecure = true\n", "use 1 to 16");
         wrong(tls, "timeout_s = 0\ninsecure = true\n", "use 0.1 to 60");
     }

@@ -1,4 +1,9 @@
 //! Agents that share a folder.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -155,10 +160,8 @@ fn shard_with(change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
     [bytes, sum.to_le_bytes().to_vec()].concat()
 }
 
-#[test]
-fn bad_states_are_refused_by_reason() {
-    let fleet = Fleet::new();
-    know(&fleet.folder("reader"), &knowledge([], 0.0));
+/// Bad shards by the reason for which they are refused, with the number under which they are put.
+fn bad_shards() -> Vec<(&'static str, Vec<u8>, u16)> {
     let number = shard::shard_of(&group(0), shard::SHARDS);
     let row = shard_with(|_| ()).len() - 8 - 17; // a row of two algorithms has 17 bytes with its family
     let whole = shard_with(|_| ());
@@ -176,7 +179,7 @@ fn bad_states_are_refused_by_reason() {
         (state.boot, state.sequence, state.reward) = (1, 1, 8);
         format::encode(&state)
     };
-    let cases: Vec<(&str, Vec<u8>, u16)> = vec![
+    vec![
         ("version", [&[2], &whole[1..]].concat(), number),
         (
             "damaged",
@@ -199,7 +202,16 @@ fn bad_states_are_refused_by_reason() {
         ("misplaced", whole.clone(), (number + 1) % shard::SHARDS),
         ("too_large", vec![1; 131_073], number),
         ("reward", other_reward, number),
-    ];
+    ]
+}
+
+#[test]
+fn bad_states_are_refused_by_reason() {
+    let fleet = Fleet::new();
+    know(&fleet.folder("reader"), &knowledge([], 0.0));
+    let number = shard::shard_of(&group(0), shard::SHARDS);
+    let whole = shard_with(|_| ());
+    let cases = bad_shards();
     run(async {
         let mut reader = fleet.agent("reader");
         for (reason, bytes, number) in &cases {
