@@ -12,7 +12,7 @@
 //! | row: triangle of the precision, shift, as f32 | 4 each |
 //! | check sum of everything before | 8 |
 //!
-//! [`decode`] is the only place in a fleet for foreign bytes.
+//! Foreign bytes of a fleet have two readers: [`decode`], and that of manifests ([`crate::manifest`]).
 
 use crate::message::{Message, numbers};
 use crate::state::{Row, State};
@@ -32,7 +32,8 @@ const MAPPED: u128 = 0xffff << 32;
 
 /// FNV-1a (Fowler, Noll and Vo) of 64 bits: it finds damage, but does not keep an attacker out. Members are known by
 /// their certificates.
-fn check_sum(bytes: &[u8]) -> u64 {
+#[must_use]
+pub fn check_sum(bytes: &[u8]) -> u64 {
     let step = |h: u64, byte: &u8| (h ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
@@ -76,10 +77,10 @@ fn encode_row(row: &Row, out: &mut Vec<u8>) {
 }
 
 /// Bytes being read.
-struct Reader<'a>(&'a [u8]);
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {
-    fn bytes(&mut self, count: usize) -> Result<&'a [u8], Refusal> {
+    pub(crate) fn bytes(&mut self, count: usize) -> Result<&'a [u8], Refusal> {
         let (first, rest) = self.0.split_at_checked(count).ok_or(Refusal::CutOff)?;
         self.0 = rest;
         Ok(first)
@@ -91,19 +92,19 @@ impl<'a> Reader<'a> {
         Ok(*first)
     }
 
-    fn u8(&mut self) -> Result<u8, Refusal> {
+    pub(crate) fn u8(&mut self) -> Result<u8, Refusal> {
         self.take().map(u8::from_le_bytes)
     }
 
-    fn u16(&mut self) -> Result<u16, Refusal> {
+    pub(crate) fn u16(&mut self) -> Result<u16, Refusal> {
         self.take().map(u16::from_le_bytes)
     }
 
-    fn u32(&mut self) -> Result<u32, Refusal> {
+    pub(crate) fn u32(&mut self) -> Result<u32, Refusal> {
         self.take().map(u32::from_le_bytes)
     }
 
-    fn u64(&mut self) -> Result<u64, Refusal> {
+    pub(crate) fn u64(&mut self) -> Result<u64, Refusal> {
         self.take().map(u64::from_le_bytes)
     }
 }

@@ -39,6 +39,12 @@ pub enum Refusal {
     /// A mean or precision is beyond what connections can show.
     #[error("a number is implausible")]
     Implausible,
+    /// A name of a host, a place, a policy or a version is not valid.
+    #[error("a name is not valid")]
+    Name,
+    /// A row belongs to another shard, or the number of shards is not valid.
+    #[error("a row belongs to another shard")]
+    Misplaced,
     /// Its rewards have another meaning: other weights or another version of their code.
     #[error("the reward has another meaning")]
     Reward,
@@ -64,6 +70,8 @@ impl Refusal {
             Self::NotFinite => "not_finite",
             Self::NotKnowledge => "not_knowledge",
             Self::Implausible => "implausible",
+            Self::Name => "name",
+            Self::Misplaced => "misplaced",
             Self::Reward => "reward",
             Self::NothingInCommon => "nothing_in_common",
         }

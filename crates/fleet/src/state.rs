@@ -133,6 +133,16 @@ impl State {
         })
     }
 
+    /// A state with the same head and without rows.
+    #[must_use]
+    pub fn empty(&self) -> Self {
+        Self {
+            algorithms: self.algorithms.clone(),
+            rows: Vec::new(),
+            ..*self
+        }
+    }
+
     /// Adds a row behind the others.
     ///
     /// # Errors

@@ -15,7 +15,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Error, file::open_lock, host, lock};
+use tcpilot_file::{lock, open_lock};
+
+use crate::{Error, host};
 
 /// One folder for all daemons, wherever their control sockets are: otherwise they would not see each other.
 const FOLDER: &str = "/run/tcpilot";

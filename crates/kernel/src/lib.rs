@@ -8,7 +8,6 @@
 mod claim;
 mod error;
 mod fail_stop;
-mod lock;
 mod mapping;
 mod object;
 mod pilot;
@@ -21,14 +20,12 @@ mod trace;
 pub mod cc;
 pub mod clock;
 pub mod codel;
-pub mod file;
 pub mod host;
 pub mod wall_clock;
 pub mod watch;
 
 pub use error::Error;
 pub use fail_stop::end_on_panic;
-pub use lock::try_lock;
 pub use pilot::{
     ASSIGNMENT_BUCKETS, AssignmentBuckets, ChoiceDists, ConnStarts, Costs, Descriptors, Ends,
     Entries, Heartbeat, Keys, LearnerDescriptors, LearnerKeys, Legacy, Live, MOVES, MoveRequest,
@@ -38,6 +35,7 @@ pub use process::{become_program, inherited, take_signals, try_program};
 pub use refusal::Refusal;
 pub use socket::{AlgorithmSource, living_netns, load_algorithm, netns_cookie, own_netns_cookie};
 pub use stop::stop_flag;
+pub use tcpilot_file::{self as file, lock::try_lock};
 
 /// Sends libbpf's own messages to `tracing` at debug level instead of standard error. Call it after
 /// `tracing` has its subscriber: if it does not want them, libbpf's thousands of messages are not even

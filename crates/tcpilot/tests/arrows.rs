@@ -9,15 +9,17 @@ use std::{
 };
 
 /// A crate, and our crates that it may use.
-const ALLOWED: [(&str, &str); 14] = [
+const ALLOWED: [(&str, &str); 16] = [
     ("abi", ""),
+    ("file", ""),
     ("core", "abi"),
     ("netlink", ""),
     ("learner", "random"),
     ("proof", "random"),
     ("fleet", "learner"),
+    ("fleet-agent", "file fleet learner random"),
     ("random", ""),
-    ("kernel", "abi core netlink"),
+    ("kernel", "abi core file netlink"),
     ("capture", "abi core"),
     ("show", "core kernel"),
     ("config", "abi core kernel learner show"),

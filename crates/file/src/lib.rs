@@ -3,15 +3,17 @@
 
 use std::{
     fs::{self, File, Permissions},
-    io::{self, ErrorKind, Write as _},
+    io::{self, ErrorKind, Read as _, Write as _},
     os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
-use crate::lock;
+pub mod lock;
 
 /// The mode of a file for its owner alone: most of ours name the host's peers.
 pub const PRIVATE: u32 = 0o600;
+/// The mode of a file for its owner's group to read, such as states that hosts exchange in a folder.
+pub const GROUP: u32 = 0o640;
 /// The mode of a file for everybody to read, such as metrics for the node exporter.
 pub const PUBLIC: u32 = 0o644;
 
@@ -84,15 +86,40 @@ pub fn open(path: &Path, create: bool) -> io::Result<File> {
     options
         .mode(PRIVATE)
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-    let file = options
-        .open(path)
-        .map_err(|error| match error.raw_os_error() {
-            Some(libc::ELOOP) => no_regular_file(),
-            _ => error,
-        })?;
+    let file = options.open(path).map_err(link_is_no_file)?;
     match file.metadata()?.is_file() {
         true => Ok(file),
         false => Err(no_regular_file()),
+    }
+}
+
+/// Reads a file of at most `bytes_max`, which others may have written.
+///
+/// # Errors
+/// The last part of the path is a link, or something else than a file ([`ErrorKind::InvalidInput`]), or the file is
+/// longer ([`ErrorKind::FileTooLarge`]).
+pub fn read(path: &Path, bytes_max: usize) -> io::Result<(Vec<u8>, fs::Metadata)> {
+    let mut options = File::options();
+    options
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    let file = options.open(path).map_err(link_is_no_file)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(no_regular_file());
+    }
+    let mut content = Vec::new();
+    file.take(bytes_max as u64 + 1).read_to_end(&mut content)?;
+    match content.len() <= bytes_max {
+        true => Ok((content, found)),
+        false => Err(ErrorKind::FileTooLarge.into()),
+    }
+}
+
+fn link_is_no_file(error: io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(libc::ELOOP) => no_regular_file(),
+        _ => error,
     }
 }
 
@@ -261,6 +288,20 @@ mod tests {
         }
         replace(Path::new("/dev/null"), PRIVATE, b"x").unwrap_err();
         assert_eq!(fs::read(&goal).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn reading_is_bounded_and_follows_no_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, link) = (dir.path().join("f"), dir.path().join("link"));
+        fs::write(&path, "four").unwrap();
+        symlink(&path, &link).unwrap();
+        assert_eq!(read(&path, 4).unwrap().0, b"four");
+        let kind = |path, most| read(path, most).unwrap_err().kind();
+        assert_eq!(kind(&path, 3), ErrorKind::FileTooLarge);
+        assert_eq!(kind(&link, 4), ErrorKind::InvalidInput);
+        assert_eq!(kind(dir.path(), 4), ErrorKind::InvalidInput);
+        assert_eq!(kind(&dir.path().join("none"), 4), ErrorKind::NotFound);
     }
 
     #[test]

@@ -21,7 +21,10 @@ pub fn try_lock(file: &File) -> io::Result<bool> {
 }
 
 /// Waits until the lock is free, and takes it.
-pub(crate) fn wait_for(file: &File) -> io::Result<()> {
+///
+/// # Errors
+/// The kernel's.
+pub fn wait_for(file: &File) -> io::Result<()> {
     Ok(retry_on_intr(|| {
         flock(file, FlockOperation::LockExclusive)
     })?)

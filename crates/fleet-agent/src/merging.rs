@@ -1,0 +1,153 @@
+//! Merging: from this host's own state and the heard ones to one foreign message per group, as bytes of a state.
+
+use std::collections::BTreeMap;
+
+use tcpilot_fleet::age::left;
+use tcpilot_fleet::translate::Translation;
+use tcpilot_fleet::trust::trust;
+use tcpilot_fleet::{Group, Message, Name, Place, Refusal, Row, State, format, merge};
+use tcpilot_learner::gaussian::Information;
+
+use crate::hear::{Heard, Member};
+use crate::key::Host;
+use crate::say::Own;
+
+/// What the fleet says under one policy, and how far its hosts are trusted.
+pub struct Merged {
+    /// The foreign messages: a state in the reader's own terms.
+    pub foreign: State,
+    /// Trust in each merged host, 0 to 1; `None` if it is too far from its place to be heard.
+    pub trust: BTreeMap<Host, Option<f64>>,
+    /// Hosts that were not merged, by reason.
+    pub refused: BTreeMap<Host, Refusal>,
+}
+
+/// Facts of a group that its merged row carries for people.
+#[derive(Clone, Copy)]
+struct Facts {
+    paths: u64,
+    age_quarters: u8,
+}
+
+/// Merges the states heard under one policy, in the terms of the own state, which may have no rows.
+///
+/// # Errors
+/// [`Refusal::Algorithms`] if the own state has none.
+pub fn merged(
+    reader: &Host,
+    own: &Own,
+    policy: &Name,
+    members: &BTreeMap<Host, Member>,
+    now_s: f64,
+) -> Result<Merged, Refusal> {
+    match own.state.algorithms().len() {
+        2 => of::<1>(reader, own, policy, members, now_s),
+        3 => of::<2>(reader, own, policy, members, now_s),
+        4 => of::<3>(reader, own, policy, members, now_s),
+        5 => of::<4>(reader, own, policy, members, now_s),
+        6 => of::<5>(reader, own, policy, members, now_s),
+        7 => of::<6>(reader, own, policy, members, now_s),
+        8 => of::<7>(reader, own, policy, members, now_s),
+        _ => Err(Refusal::Algorithms),
+    }
+}
+
+fn of<const C: usize>(
+    reader: &Host,
+    own: &Own,
+    policy: &Name,
+    members: &BTreeMap<Host, Member>,
+    now_s: f64,
+) -> Result<Merged, Refusal> {
+    let mut facts: BTreeMap<Group, Facts> = BTreeMap::new();
+    let mut refused = BTreeMap::new();
+    let mut places: BTreeMap<String, Place<C>> = BTreeMap::new();
+    for (host, member) in members.iter().filter(|(_, member)| !member.are_two(now_s)) {
+        let Some(heard) = member.policies.get(policy) else {
+            continue;
+        };
+        match known::<C>(heard, &own.state, now_s, &mut facts) {
+            Ok(groups) => {
+                let place = places.entry(host.place.to_string()).or_default();
+                place.insert(host.name.to_string(), groups);
+            }
+            Err(refusal) => drop(refused.insert(host.clone(), refusal)),
+        }
+    }
+    let mut own_groups = BTreeMap::new();
+    add(&own.state, &own.state, own.age_s, &mut own_groups)?;
+    let (place, name) = (reader.place.as_str(), reader.name.as_str());
+    let all = merge((place, name), &own_groups, &places);
+    let mut foreign = own.state.empty();
+    for (group, said) in &all.foreign {
+        // A sum of valid messages can be beyond what a message may say, for rounding. Then the group has none.
+        let Ok(said) = Message::of(said) else {
+            continue;
+        };
+        let facts = facts.get(group);
+        let _ = foreign.push(Row {
+            group: *group,
+            paths_log2: facts.map_or(0, |facts| facts.paths.max(1).ilog2() as u8),
+            doubt: 0,
+            age_quarters: facts.map_or(0, |facts| facts.age_quarters),
+            said,
+        });
+    }
+    let host = |(place, name): &(String, String)| {
+        let (place, name) = (Name::new(place).ok()?, Name::new(name).ok()?);
+        Some(Host { place, name })
+    };
+    let widths = all.hosts.iter();
+    let trusted = widths.filter_map(|(names, width)| Some((host(names)?, width.map(trust))));
+    Ok(Merged {
+        foreign,
+        trust: trusted.collect(),
+        refused,
+    })
+}
+
+/// A host's knowledge in the reader's terms, aged.
+fn known<const C: usize>(
+    heard: &Heard,
+    reader: &State,
+    now_s: f64,
+    facts: &mut BTreeMap<Group, Facts>,
+) -> Result<BTreeMap<Group, Information<C>>, Refusal> {
+    let mut groups = BTreeMap::new();
+    for shard in &heard.shards {
+        let state = format::decode(&shard.bytes, u32::MAX)?;
+        let age_s = shard.age_s(now_s);
+        if add(&state, reader, age_s, &mut groups)? {
+            for row in state.rows() {
+                let quarters = (age_s / tcpilot_fleet::state::QUARTER_S) as u8;
+                let age_quarters = row.age_quarters.saturating_add(quarters);
+                let known = facts.entry(row.group).or_insert(Facts {
+                    paths: 0,
+                    age_quarters,
+                });
+                known.paths = known.paths.saturating_add(1 << row.paths_log2.min(32));
+                known.age_quarters = known.age_quarters.min(age_quarters);
+            }
+        }
+    }
+    Ok(groups)
+}
+
+/// Adds a state's rows, translated and aged. False if they are too old to count.
+fn add<const C: usize>(
+    state: &State,
+    reader: &State,
+    age_s: f64,
+    groups: &mut BTreeMap<Group, Information<C>>,
+) -> Result<bool, Refusal> {
+    let translation = Translation::<C>::new(state, reader.reward, reader.algorithms())?;
+    let Some(left) = left(age_s) else {
+        return Ok(false);
+    };
+    for row in state.rows() {
+        let mut known = translation.row(row);
+        known.scale(left);
+        groups.insert(row.group, known);
+    }
+    Ok(true)
+}
