@@ -15,10 +15,10 @@ settings! {
         /// a queue of this host is often full, else "prefix" from 64 groups on, else "block".
         hold_out: HoldOut = HoldOut::Auto;
         /// Seconds of a block. Two blocks, one held out and one not, are a pair.
-        block_s: u32 = 600, 1..=86400;
+        block_s: u32 = 300, 1..=86400;
         /// Seconds at each end of a block. Connections that open there do not count: they share queues with the
         /// block before or after. Longer than most connections last; less than half a block.
-        settle_s: u32 = 60, 0..=3600;
+        settle_s: u32 = 30, 0..=3600;
         /// With "prefix": seconds between two changes of the held-out groups.
         rotation_s: u32 = 604800, 1..=31536000;
         /// Minimum of connections of 16 KiB or more in each block of a pair.
