@@ -4,8 +4,8 @@
  * own, known by its cookie.  No cookie comes twice in a boot, so these paths are of no use after
  * its end, and the daemon forgets them.
  *
- * The kernel calls __put_net when nothing holds a namespace any more: no name, no process, no
- * socket.
+ * The kernel calls tcp_sk_exit for each namespace that nothing holds any more: no name, no process,
+ * no socket.  It calls it by a pointer, so no compiler inlines it, as happens with __put_net.
  */
 #ifndef TCPILOT_PILOT_NETNS_END_H
 #define TCPILOT_PILOT_NETNS_END_H
@@ -20,7 +20,7 @@ struct {
 	__type(value, __u64);
 } ended_netns SEC(".maps");
 
-SEC("fentry/__put_net")
+SEC("fentry/tcp_sk_exit")
 int BPF_PROG(netns_ended, struct net *net)
 {
 	__u64 cookie = net->net_cookie;

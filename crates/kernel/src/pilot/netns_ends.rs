@@ -9,7 +9,7 @@ use super::{Pilot, ends::link_of};
 use crate::{Error, object::map_error, trace::may_trace};
 
 /// The kernel's function for the end of a namespace.
-const FUNCTION: &str = "__put_net";
+const FUNCTION: &str = "tcp_sk_exit";
 
 /// Whether the ends of namespaces can be seen on this kernel.
 pub(super) fn are_seen() -> bool {

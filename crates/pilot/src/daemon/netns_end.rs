@@ -1,8 +1,8 @@
 //! Forgets the paths of network namespaces that have ended, such as those of containers: nobody can use them again.
 //!
-//! The kernel reports each end to a program. If a host does not allow such programs, the daemon compares the namespaces
-//! with those of processes and names now and then. Without the privileges for that, paths stay until their knowledge
-//! fades.
+//! The kernel reports each end to a program, unless the host does not allow such programs. With the privileges for it, the
+//! daemon also compares the known namespaces with those of processes and names now and then: this finds ends that
+//! nobody reported, such as those during a restart. Without either, paths stay until their knowledge fades.
 
 use std::{
     collections::HashSet,
@@ -18,23 +18,20 @@ const EVERY: Duration = Duration::from_secs(10);
 /// Interval of looks at the living namespaces.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
-/// The source of the ends.
-#[derive(Default)]
-enum Source {
-    /// There is none.
-    #[default]
-    Nowhere,
-    /// The kernel reports them.
-    Reported(NetnsEnds),
-    /// The daemon looks for living namespaces. `missing`: those not found at the last look. Two looks must agree, since a
-    /// namespace may be without a process for a moment.
-    Looked { at: Instant, missing: HashSet<u64> },
+/// Looks for living namespaces.
+struct Looks {
+    at: Instant,
+    /// Those not found at the last look. Two looks must agree, since a namespace may be without a process for a moment.
+    missing: HashSet<u64>,
 }
 
 /// The namespaces that have ended.
 #[derive(Default)]
 pub(super) struct Ended {
-    source: Source,
+    /// The kernel's reports; `None` if there are none.
+    reports: Option<NetnsEnds>,
+    /// `None` without the privileges.
+    looks: Option<Looks>,
     /// The cookies of those whose paths are still to be forgotten.
     cookies: HashSet<u64>,
     forgot: Option<Instant>,
@@ -43,23 +40,20 @@ pub(super) struct Ended {
 impl Daemon {
     /// Begins to notice the ends of namespaces.
     pub(super) fn watch_netns(&mut self) {
-        self.ended.source = match self.pilot.netns_ends() {
-            Ok(ends) => Source::Reported(ends),
-            Err(error) if host::sees_all_netns() => {
-                tracing::debug!(%error, "looking for living network namespaces instead");
-                Source::Looked {
-                    at: Instant::now(),
-                    missing: HashSet::new(),
-                }
+        self.ended.looks = host::sees_all_netns().then(|| Looks {
+            at: Instant::now(),
+            missing: HashSet::new(),
+        });
+        match self.pilot.netns_ends() {
+            Ok(reports) => self.ended.reports = Some(reports),
+            Err(error) if self.ended.looks.is_some() => {
+                tracing::debug!(%error, "only looking for living network namespaces");
             }
-            Err(error) => {
-                tracing::info!(
-                    %error,
-                    "paths of network namespaces that end are kept until their knowledge has faded"
-                );
-                Source::Nowhere
-            }
-        };
+            Err(error) => tracing::info!(
+                %error,
+                "paths of network namespaces that end are kept until their knowledge has faded"
+            ),
+        }
     }
 
     /// Forgets the paths of ended namespaces; called once a second.
@@ -68,17 +62,16 @@ impl Daemon {
             return;
         };
         let ended = &mut self.ended;
-        match &mut ended.source {
-            Source::Nowhere => {}
-            Source::Reported(ends) => ended.cookies.extend(ends.take()),
-            Source::Looked { at, missing } if at.elapsed() >= LOOK_EVERY => {
-                *at = Instant::now();
-                // Without an answer nothing is missing.
-                let known = learning.known_netns().unwrap_or_default();
-                let living = living_netns().unwrap_or_else(|| known.clone());
-                ended.cookies.extend(gone(known, &living, missing));
-            }
-            Source::Looked { .. } => {}
+        let reported = ended.reports.iter().flat_map(NetnsEnds::take);
+        ended.cookies.extend(reported);
+        let is_due = |looks: &&mut Looks| looks.at.elapsed() >= LOOK_EVERY;
+        if let Some(looks) = ended.looks.as_mut().filter(is_due) {
+            looks.at = Instant::now();
+            // Without an answer nothing is missing.
+            let known = learning.known_netns().unwrap_or_default();
+            let living = living_netns().unwrap_or_else(|| known.clone());
+            let gone = gone(known, &living, &mut looks.missing);
+            ended.cookies.extend(gone);
         }
         if ended.cookies.is_empty() || ended.forgot.is_some_and(|last| last.elapsed() < EVERY) {
             return;
