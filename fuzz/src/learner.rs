@@ -37,7 +37,10 @@ fn seen(host: u8, arm: usize, at_s: f64) -> Observation {
         },
         at_s,
         bouts: Bouts::CLEAR,
+        segments: 700,
         since_last_s: None,
+        is_switched: false,
+        beside: 1,
     }
 }
 
