@@ -26,8 +26,14 @@ pub const OTHER: &str = "198.51.100.2";
 /// options of the relay's link; `queue`: the queue before it. The way ends when the returned relay is
 /// dropped.
 pub fn way(lab: &Lab, luck: &str, queue: &str) -> Child {
+    way_of(lab, 10, luck, queue)
+}
+
+/// The same with so many milliseconds of delay in each direction.
+fn way_of(lab: &Lab, delay_ms: u32, luck: &str, queue: &str) -> Child {
     let (near, far) = (lab.net.near.name(), lab.net.far.name());
-    let link = format!("near={near}/lossy,far={far}/lossy,delay_ms=10,back_ms=10{luck}");
+    let delay = format!("delay_ms={delay_ms},back_ms={delay_ms}");
+    let link = format!("near={near}/lossy,far={far}/lossy,{delay}{luck}");
     let mut command = Place::here().command("pathrelay");
     command.args(["--link", &link]).stdout(Stdio::piped());
     let mut relay = Child(command.spawn().unwrap());
@@ -113,7 +119,8 @@ fn random_loss_is_rescued_and_charged_by_segment() {
 fn light_loss_that_lasts_is_rescued_across_pauses() {
     let lab = Lab::new();
     let queue = "tbf rate 40mbit burst 15kb latency 200ms";
-    let _way = way(&lab, ",loss=0.0083,seed=7", queue);
+    // A busy host is late by milliseconds; these are no queue on a long way.
+    let _way = way_of(&lab, 50, ",loss=0.0083,seed=7", queue);
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut config = rescuing();
     config.loss_shift = 5; // a heavy stretch by chance would be rescued sooner

@@ -282,6 +282,26 @@ fn own_namespace_is_listed_without_cap_sys_admin() {
     assert_eq!(flows.as_array().unwrap().len(), 1, "{flows}");
 }
 
+/// `ip netns` makes a plain file first, and leaves one if it is killed.
+#[test]
+fn an_empty_name_of_a_namespace_is_not_entered() {
+    struct Name(String);
+    impl Drop for Name {
+        fn drop(&mut self) {
+            let _ = fs::remove_file(&self.0);
+        }
+    }
+    let lab = Lab::new();
+    let name = Name(format!("/run/netns/{}-empty", lab.net.near.name()));
+    fs::write(&name.0, "").unwrap();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot(ALWAYS_BBR);
+    let mut application = lab.actor();
+    application.tell(&format!("connect {FAR}:5300"));
+    assert_eq!(pilot.ask("flows").as_array().unwrap().len(), 1);
+    assert!(!pilot.log().contains("cannot be listed"), "{}", pilot.log());
+}
+
 #[test]
 fn fair_waits_for_a_vanishing_device() {
     let lab = Lab::new();

@@ -227,6 +227,14 @@ pub fn named_netns() -> Vec<(u32, String)> {
         .collect()
 }
 
+/// Whether a file is a namespace. A name of a namespace that is being made, or has ended, is an ordinary file.
+fn is_namespace(file: &fs::File) -> bool {
+    /// The type of the file system of namespaces (statfs(2)).
+    const NSFS_MAGIC: u64 = 0x6e73_6673;
+    rustix::fs::fstatfs(file)
+        .is_ok_and(|found| u64::try_from(found.f_type).is_ok_and(|kind| kind == NSFS_MAGIC))
+}
+
 /// Every network namespace with a name or a process, each once, opened so that a thread can enter it.
 pub fn all_netns() -> Vec<fs::File> {
     let named = fs::read_dir("/run/netns")
@@ -243,6 +251,7 @@ pub fn all_netns() -> Vec<fs::File> {
     named
         .chain(of_processes)
         .filter_map(|path| fs::File::open(path).ok())
+        .filter(is_namespace)
         .filter(|file| file.metadata().is_ok_and(|meta| seen.insert(meta.ino())))
         .collect()
 }
