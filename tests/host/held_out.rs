@@ -58,17 +58,18 @@ fn lab() -> Lab {
     lab
 }
 
+/// Every connection that is not held out gets bbr.
+fn all_bbr(learner: &mut Learner) {
+    let place = choice_dist::DistPlace::default();
+    learner.put(TP_LEVEL_GLOBAL, &place, ALL_BBR, 1);
+}
+
 #[test]
 fn only_the_held_out_group_gets_the_default() {
     let lab = lab();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &held_out_config());
-    learner.put(
-        TP_LEVEL_GLOBAL,
-        &choice_dist::DistPlace::default(),
-        ALL_BBR,
-        1,
-    );
+    all_bbr(&mut learner);
     let mut application = lab.actor();
     assert_eq!(connect(&mut application, &to(FAR)), "bbr");
     assert_eq!(learner.record().trial, 0);
@@ -105,12 +106,7 @@ fn overlapping_held_out_connections_are_counted_together() {
     let lab = lab();
     let _sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &held_out_config());
-    learner.put(
-        TP_LEVEL_GLOBAL,
-        &choice_dist::DistPlace::default(),
-        ALL_BBR,
-        1,
-    );
+    all_bbr(&mut learner);
     learner
         .ends
         .assignment_buckets
@@ -135,12 +131,7 @@ fn a_connection_keeps_its_assignment_from_its_start() {
     let lab = lab();
     let sink = Sink::new(&lab.net.far, 5300);
     let mut learner = Learner::new(&lab, &held_out_config());
-    learner.put(
-        TP_LEVEL_GLOBAL,
-        &choice_dist::DistPlace::default(),
-        ALL_BBR,
-        1,
-    );
+    all_bbr(&mut learner);
     let both = TP_TRIAL_HELD_OUT | TP_TRIAL_COUNTS;
     learner.ends.assignment_buckets.set(&says(FAR, both));
     let mut application = lab.actor();

@@ -61,7 +61,7 @@ settings! {
         /// Acknowledged bytes before tcpilot learns from a connection. Fewer are only the first round trips of a
         /// slow start. A short connection counts less than a long one.
         bytes_min: u64 = defaults::RewardSettings::default().bytes_min, 1..=1099511627776;
-        /// Charge for a rescue after heavy loss, in percent of the reward. The algorithm before the rescue pays it.
+        /// Charge for a rescue after lasting loss, in percent of the reward. The algorithm before the rescue pays it.
         /// The connection is judged by its results until then, when loss had not yet had its full effect.
         rescue_cost_percent: u32 = 10, 0..=1000;
         /// Half-life of the knowledge from a path, in seconds.

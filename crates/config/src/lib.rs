@@ -140,7 +140,7 @@ settings! {
         learner: Learner;
         /// How it is shown whether tcpilot helps.
         effect: Effect;
-        /// The rescue of a connection under heavy loss.
+        /// The rescue of a connection under lasting loss.
         rescue: Rescue;
         /// How a path's slow-start threshold is measured.
         ssthresh: Ssthresh;
@@ -162,14 +162,15 @@ settings! {
 }
 
 settings! {
-    /// `[rescue]`: the switch, once, of a connection under heavy loss.
+    /// `[rescue]`: the switch, once, of a connection under lasting loss.
     Rescue {
         /// The algorithm after the switch; "" for none. bbr does not take loss for congestion. It must be one of
         /// the algorithms to choose from. If a switch does not help, tcpilot undoes it, and charges it to the
         /// algorithm first chosen.
         algorithm: Option<Algorithm> = Algorithm::new("bbr");
         /// Loss is heavy if more than 1/2^shift of the segments were retransmitted. 6 is 1.6 %: at so much loss
-        /// cubic is far below the rate of the path. The last losses count, and only those without a queue.
+        /// cubic is far below the rate of the path. Three losses in a row have to be so heavy, or eight an eighth
+        /// of it. Only losses without a queue count.
         loss_shift: u32 = 6, 1..=16;
         /// Segments before tcpilot judges the loss of a connection. Below 2^loss_shift a single retransmission
         /// would decide.

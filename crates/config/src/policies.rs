@@ -65,7 +65,7 @@ settings! {
         /// The algorithms to choose from, out of those of the top level; if you leave it out, all of them. If
         /// you list dctcp or prague here, tcpilot may choose it on public addresses too.
         algorithms: Vec<Algorithm> = Vec::new(), 1..=8;
-        /// Whether heavy loss switches its connections to the algorithm of `[rescue]`. If you leave it out: only if
+        /// Whether lasting loss switches its connections to the algorithm of `[rescue]`. If you leave it out: only if
         /// the policy lists this algorithm, or lists none.
         rescue: Option<bool> = None;
         /// Which of its paths are separate in each namespace, in place of `separate_by_namespace` of `[learner]`.

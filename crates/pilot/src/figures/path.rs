@@ -57,7 +57,7 @@ figures! {
         /// Gain over the default from which an algorithm is preferred here. It is large where losses come with a
         /// queue, since others may share the queue (`shared_bonus_percent`).
         gain_needed: f64, Share;
-        /// Connections switched after heavy loss, since the start.
+        /// Connections switched after lasting loss, since the start.
         rescued: u64;
         /// Switched connections with their former algorithm back, because the switch did not help.
         undone: u64;

@@ -35,7 +35,7 @@ figures! {
         algorithms: Vec<String>;
         /// Configured algorithms missing on this host, with the reason.
         algorithms_missing: Vec<String>;
-        /// The rescue's algorithm, after heavy loss; `null` if there is none.
+        /// The rescue's algorithm, after lasting loss; `null` if there is none.
         rescue: Option<String>;
         /// Remembered paths.
         paths: u32;
@@ -49,7 +49,7 @@ figures! {
         closed: u64;
         /// Ended connections with a sample.
         charged: u64;
-        /// Connections switched after heavy loss.
+        /// Connections switched after lasting loss.
         rescues: u64;
         /// How these switches ended, and why others were not made.
         rescued: RescueStatus;
