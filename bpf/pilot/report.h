@@ -51,7 +51,15 @@ static __always_inline void record_conn_start(const struct tp_conn_start *start,
 	r->conn_flags = start->flags;
 	r->trial = start->trial;
 	r->egress = start->egress;
-	r->beside = start->flags & TP_CONN_ASSIGNED ? open_beside(start->path) : 0;
+}
+
+/* How many connections of its path were open at a time with this one; 0: unknown.  A function of
+ * its own, called high up: the frames of functions that call each other share 512 bytes. */
+__noinline __u32 beside_of(__u32 tag)
+{
+	const struct tp_conn_start *start = conn_start_of(tag);
+
+	return start && start->flags & TP_CONN_ASSIGNED ? open_beside(start->path) : 0;
 }
 
 static __always_inline void record_place(const struct tp_node_key *place, struct tp_record *r)
@@ -210,7 +218,7 @@ static __always_inline void record_no_conn_start(struct tp_record *r)
 {
 	r->opened_ns = 0;
 	r->handshake_us = r->class = r->probability = r->egress = 0;
-	r->why = r->conn_flags = r->trial = r->beside = 0;
+	r->why = r->conn_flags = r->trial = 0;
 	r->arm = TP_NO_ARM;
 	r->level = TP_LEVEL_NONE;
 }
@@ -238,8 +246,8 @@ static __noinline __u32 report_conn_start(const struct tcp_sock *tp, struct repo
 }
 
 /* Reports the end of a connection, whose connection start is still there.  to: its weight is known,
- * and whether it timed out.  It is a function of its own, so that its stack is not that of the
- * caller, who learns from the record. */
+ * the connections beside it, and whether it timed out.  It is a function of its own, so that its
+ * stack is not that of the caller, who learns from the record. */
 static __noinline __u32 report_end(hands_t *hands, struct report *to)
 {
 	struct visit v = begin_visit(hands, 0);
@@ -265,12 +273,13 @@ static __noinline __u32 report_end(hands_t *hands, struct report *to)
 	return 1;
 }
 
-static __noinline __u32 send_end(hands_t *hands, __u32 weight, __u32 timed_out)
+static __noinline __u32 send_end(hands_t *hands, __u32 weight, __u32 timed_out, __u32 beside)
 {
 	struct report report;
 
 	report.record.weight = (__u16)weight;
 	report.record.flags = (__u8)timed_out;
+	report.record.beside = (__u8)beside;
 	if (!report_end(hands, &report))
 		return 0;
 	learn_from(&report);
@@ -287,7 +296,7 @@ static __always_inline void emit_end(const struct visit *v)
 	__u32 weight = record_weight(v, bytes_acked_of(v->hands), timed_out);
 
 	if (weight)
-		send_end(v->hands, weight, timed_out);
+		send_end(v->hands, weight, timed_out, beside_of(tag_of(v->tp)));
 	give_back(v);
 	count_closed(bytes_acked_of(v->hands));
 }
@@ -313,6 +322,7 @@ static __noinline __u32 report_segment(hands_t *hands, __u32 why, struct report 
 	if (learns_here())
 		to->eligible = eligible_arms(&v, start.rtt_us);
 	record_bouts(bpf_sk_storage_get(&rescues, v.sk, 0, 0), r);
+	r->beside = (__u8)beside_of(tag_of(v.tp));
 	r->cookie = bpf_get_socket_cookie(hands); /* the record of the next segment has it, too */
 	change_conn_start(tag_of(v.tp), arm_in_force(v.tp), why, TP_CONN_RESCUED | TP_CONN_STEERED);
 	return 1;

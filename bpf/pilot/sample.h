@@ -35,6 +35,7 @@ static __always_inline int sample_conn_start(const struct tcp_sock *tp, struct t
 	if (!find_conn_start(tag_of(tp), start) || is_foreign(tp, start))
 		return 0;
 	record_conn_start(start, r);
+	r->beside = (__u8)beside_of(start->tag);
 	return 1;
 }
 
