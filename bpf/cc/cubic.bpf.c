@@ -8,7 +8,8 @@
  * Source     RFC 9438 (sections 4.2 to 4.9, 5.8); slow start: RFC 9406.
  * Constants  the RFCs': C 0.4, beta 0.7, alpha 0.53.
  * Limits     kernels' own cubic leaves slow start by the older HyStart, and takes
- *            the least RTT, as here; the RFC says the smoothed one.
+ *            the least RTT, as here; the RFC says the smoothed one.  On paths below 4 ms
+ *            slow start ends at smaller rises of the RTT than the RFC's (hystart.h).
  */
 #include "lib/cc.h"
 #include "cubic.h"

@@ -34,7 +34,7 @@ TP_INLINE void cubic_begin(struct tp_cubic *c, const struct tp_ack *a)
 
 TP_INLINE void cubic_sample(struct tp_cubic *c, __s32 rtt_us, __u32 acked, __u64 now_us)
 {
-	tp_hystart_sample(&c->hystart, rtt_us);
+	tp_hystart_sample(&c->hystart, rtt_us, acked);
 }
 
 /* Section 4.2: a new epoch starts at the first acknowledgement after a reduction. */
@@ -81,7 +81,7 @@ TP_INLINE void cubic_slow_start(struct tp_cubic *c, struct tp_cwnd *w, const str
 		tp_slow_start(w, a->acked);
 		return;
 	}
-	tp_hystart_check(&c->hystart);
+	tp_hystart_check(&c->hystart, a->min_rtt_us);
 	w->packets = tp_min(w->packets + tp_hystart_step(&c->hystart, a->acked), w->clamp);
 	if (tp_hystart_round(&c->hystart, a->una, a->nxt))
 		w->ssthresh = w->packets;

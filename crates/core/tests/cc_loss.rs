@@ -119,9 +119,9 @@ fn hystart_leaves_slow_start_after_five_conservative_rounds() {
     unsafe { tp_hystart_begin(&mut h, 0) };
     let round = |h: &mut tp_hystart, seq: u32, rtt_us: i32| {
         for _ in 0..8 {
-            unsafe { tp_hystart_sample(h, rtt_us) };
+            unsafe { tp_hystart_sample(h, rtt_us, 1) };
         }
-        unsafe { tp_hystart_check(h) };
+        unsafe { tp_hystart_check(h, 40_000) };
         unsafe { tp_hystart_round(h, seq, seq) }
     };
     assert_eq!(round(&mut h, 1, 40_000), 0);
@@ -146,6 +146,37 @@ fn hystart_leaves_slow_start_after_five_conservative_rounds() {
         44,
         "an acknowledgement behind offloads counts whole"
     );
+}
+
+/// A queue of a path of 50 µs that grows by a millisecond a round: RFC 9406's 4 ms would see it after four rounds.
+#[test]
+fn hystart_follows_the_queue_of_a_short_path() {
+    let ends_at = |rtt_us: &[i32], acked: u32| {
+        let mut h = tp_hystart::default();
+        unsafe { tp_hystart_begin(&mut h, 0) };
+        let mut round = |(seq, rtt_us): (usize, &i32)| {
+            let seq = 1 + seq as u32;
+            for _ in 0..8_u32.div_ceil(acked.div_ceil(2)).max(2) {
+                unsafe { tp_hystart_sample(&mut h, *rtt_us, acked) };
+            }
+            unsafe { tp_hystart_check(&mut h, 50) };
+            unsafe { tp_hystart_round(&mut h, seq, seq) == 1 }
+        };
+        rtt_us.iter().enumerate().position(|it| round(it))
+    };
+    let growing = [50, 60, 560, 1060, 1560];
+    assert_eq!(ends_at(&growing, 1), Some(3), "a rise, and another");
+    assert_eq!(ends_at(&growing, 44), Some(3), "two samples are eight");
+    let noisy = [50, 60, 559, 300, 700, 350, 650, 300, 700];
+    assert_eq!(
+        ends_at(&noisy, 1),
+        None,
+        "rises of less than half a millisecond"
+    );
+    let steady = [50, 600, 650, 640, 660, 650, 650];
+    assert_eq!(ends_at(&steady, 1), Some(5), "five rounds at one queue");
+    let accident = [50, 600, 300, 300, 300, 300, 300, 300];
+    assert_eq!(ends_at(&accident, 1), None, "back by half of the rise");
 }
 
 /// draft-leith-tcp-htcp-06, sections 3.1 and 3.2.

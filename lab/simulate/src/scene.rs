@@ -6,7 +6,7 @@ use tcpilot_learner::lineage::{Class, Lineage};
 use tcpilot_learner::settings::RewardSettings;
 use tcpilot_random::Random;
 
-use crate::world::{Kind, Tail, World};
+use crate::world::{Change, Kind, Tail, World};
 
 /// The class and the effects of a connection.
 #[derive(Clone, Copy)]
@@ -237,14 +237,17 @@ impl<'a> Scene<'a> {
         all
     }
 
+    /// The events of a path until this time.
+    fn changes(&self, path: &ScenePath, now_s: f64) -> impl Iterator<Item = &Change> {
+        let share = path.changes;
+        let all = self.world.change.iter();
+        all.filter(move |c| c.at_s <= now_s && share < c.share)
+    }
+
     /// The arm that gives `arm` its effects at this time.
     fn role(&self, path: &ScenePath, arm: usize, now_s: f64) -> usize {
         let arms = self.world.arms.len();
-        let turns = self
-            .world
-            .change
-            .iter()
-            .filter(|c| c.at_s <= now_s && path.changes < c.share);
+        let turns = self.changes(path, now_s).filter(|c| c.load == 0.0);
         let drawn = |rotate: usize| match rotate {
             0 if arms > 1 => 1 + self.seed as usize % (arms - 1),
             given => given,
@@ -316,6 +319,7 @@ impl<'a> Scene<'a> {
         let mut goodput = sizes.rate.ln()
             + p.baseline
             + swing
+            + self.changes(p, now_s).map(|c| c.load).sum::<f64>()
             + noise
             + self.reach(bytes) * (effect.goodput + p.jitter[role] + drift)
             - sizes.rtt_slope * (face.rtt_us / 40_000.0).ln()

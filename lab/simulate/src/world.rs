@@ -192,13 +192,16 @@ pub struct Measured {
     pub inflation: f64,
 }
 
-/// An event in mid-run: each arm takes the effects of the arm `rotate` places after it (0: drawn by seed).
+/// An event in mid-run: each arm takes the effects of the arm `rotate` places after it (0: drawn by seed), or, with
+/// `load`, each arm is faster by so many nats.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
     pub at_s: f64,
     #[serde(default)]
     pub rotate: usize,
+    #[serde(default)]
+    pub load: f64,
     /// Share of changing paths.
     #[serde(default = "one")]
     pub share: f64,

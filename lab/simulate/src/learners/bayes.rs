@@ -72,13 +72,12 @@ impl Bayes {
     }
 }
 
-/// The connection's bouts of loss: enough to show its path's cause of loss.
+/// The connection's bouts of loss: two lost segments each, since some losses share a bout.
 fn bouts(transfer: &Transfer) -> Bouts {
-    let Bouts { clear: all, .. } = Bouts::CLEAR;
-    let queued = all * transfer.queued as f32;
+    let all = transfer.bytes / MSS * transfer.retransmitted / 2.0;
     Bouts {
-        queued,
-        clear: all - queued,
+        queued: (all * transfer.queued) as f32,
+        clear: (all * (1.0 - transfer.queued)) as f32,
     }
 }
 
