@@ -1,9 +1,9 @@
 //! The agent: says, hears, merges, and writes what people see.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder};
-use std::io::Read as _;
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::{self, DirBuilder, Permissions};
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -69,10 +69,23 @@ impl Files {
         self.folder.join("status.json")
     }
 
+    /// Makes the folder of own states. The daemon writes there as a member of this user's group.
+    fn make_own(&self) -> std::io::Result<()> {
+        fs::create_dir_all(&self.folder)?;
+        match fs::create_dir(self.own()) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+            Err(error) => Err(error),
+            // Whatever the umask is.
+            Ok(()) => fs::set_permissions(self.own(), Permissions::from_mode(0o770)),
+        }
+    }
+
     /// Makes the folders, and takes the lock that only one agent can have. Removes files that a killed agent left
     /// half-written.
     fn take(&self) -> anyhow::Result<tcpilot_file::Held> {
-        for folder in [self.own(), self.heard(), self.hosts()] {
+        self.make_own()
+            .with_context(|| format!("cannot make {}", self.own().display()))?;
+        for folder in [self.heard(), self.hosts()] {
             let made = DirBuilder::new()
                 .recursive(true)
                 .mode(0o750)

@@ -1,4 +1,4 @@
-//! This host's own knowledge: files `own/POLICY.state`, each the bytes of a state. Whoever has the knowledge replaces them.
+//! This host's own knowledge: files `own/POLICY.state`, each the bytes of a state. The daemon replaces them.
 
 use std::collections::BTreeMap;
 use std::fs;

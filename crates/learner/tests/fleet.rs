@@ -328,7 +328,11 @@ fn messages_survive_a_restart_and_end_with_the_fleet() {
         "{before:?} {after:?}"
     );
     assert_eq!((after.paths, after.is_used), (4, true));
-    close(&own(&mut same, 100, 120.0), &own(&mut alone, 100, 120.0), 1e-4);
+    close(
+        &own(&mut same, 100, 120.0),
+        &own(&mut alone, 100, 120.0),
+        1e-4,
+    );
     let shares = [&mut same, &mut hearing].map(|it| share(it, &path(100, 9), 120.0));
     assert!((shares[0] - shares[1]).abs() < 1e-3, "{shares:?}");
 
