@@ -99,3 +99,48 @@ impl FleetView {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_has_a_line_and_explain_two() {
+        let mut status = FleetStatus {
+            hear: "on".to_owned(),
+            groups_said: 1,
+            said_ago_s: Some(41.0),
+            groups_heard: 3,
+            heard_ago_s: Some(6.0),
+            ..FleetStatus::default()
+        };
+        assert_eq!(
+            status.text(),
+            "fleet    says 1 group, written 41 s ago · hears of 3 groups, written 6 s ago\n"
+        );
+        status.hear = "off".to_owned();
+        status.refused = [("damaged".to_owned(), 2)].into();
+        assert_eq!(
+            status.text(),
+            "fleet    says 1 group, written 41 s ago · hears nothing · 2 files refused: damaged\n"
+        );
+        let shares = [("bbr", 0.316), ("cubic", 0.684)];
+        let mut view = FleetView {
+            connections: 5.4,
+            believed: 1.0,
+            paths: 16,
+            age_s: 720.0,
+            used: true,
+            shares_otherwise: shares.map(|(name, share)| (name.to_owned(), share)).into(),
+        };
+        assert_eq!(
+            view.text(),
+            "  the fleet says as much of its group as 5.4 connections (about 16 paths, the last 12 min 0 s ago)\n  \
+             without it: bbr 31.6%, cubic 68.4%\n"
+        );
+        (view.used, view.believed) = (false, 0.2);
+        let text = view.text();
+        assert!(text.contains("not used); 20% of it counts"), "{text}");
+        assert!(text.contains("  with it: bbr"), "{text}");
+    }
+}
