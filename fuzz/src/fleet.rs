@@ -9,7 +9,10 @@ pub fn fleet(data: &[u8]) {
     let Some((kind, body)) = data.split_first() else {
         return;
     };
-    let _ = (format::decode(body, format::ROWS_MAX), manifest::decode(body));
+    let _ = (
+        format::decode(body, format::ROWS_MAX),
+        manifest::decode(body),
+    );
     let bytes = [body, &format::check_sum(body).to_le_bytes()].concat();
     if kind & 1 == 1 {
         if let Ok(manifest) = manifest::decode(&bytes) {
@@ -33,7 +36,9 @@ fn hear(state: &State) {
         }
         learner.end_hearing();
         for group in learner.foreign_groups().collect::<Vec<_>>() {
-            let plan = learner.plan_of(&group, at_s).expect("a group that was heard");
+            let plan = learner
+                .plan_of(&group, at_s)
+                .expect("a group that was heard");
             let sum: f64 = plan.shares.iter().sum();
             assert!((sum - 1.0).abs() < 1e-6, "{plan:?}");
         }

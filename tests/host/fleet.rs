@@ -91,7 +91,10 @@ impl Agent {
             let status = self.status()?;
             let members = status["members"].as_array()?;
             let has_rows = |member: &&Value| member["rows"].as_u64() > Some(0);
-            let known = members.iter().filter(has_rows).filter(|m| m["merged"] == true);
+            let known = members
+                .iter()
+                .filter(has_rows)
+                .filter(|m| m["merged"] == true);
             (known.count() == count).then_some(())
         });
     }
@@ -115,7 +118,12 @@ fn explained(pilot: &Daemon, address: &str) -> Value {
     let paths = paths.as_array_mut().unwrap();
     let mut paths = paths.iter_mut().map(|path| path["path"].take());
     // A starved host's handshakes are in several classes.
-    let most = |path: &Value| (path["fleet"]["paths"].as_u64(), path["connections"].as_u64());
+    let most = |path: &Value| {
+        (
+            path["fleet"]["paths"].as_u64(),
+            path["connections"].as_u64(),
+        )
+    };
     paths.by_ref().max_by_key(most).unwrap()
 }
 
@@ -186,7 +194,11 @@ fn a_newcomer_begins_with_what_others_learned() {
     });
     let (lossy, clean) = (explained(&newcomer, LOSSY), explained(&newcomer, CLEAN));
     for path in [&lossy, &clean] {
-        assert_eq!((&path["level"], &path["fleet"]["used"]), (&"group".into(), &true.into()), "{path}");
+        assert_eq!(
+            (&path["level"], &path["fleet"]["used"]),
+            (&"group".into(), &true.into()),
+            "{path}"
+        );
     }
     assert!(bbr(&lossy) > 0.8 && otherwise(&lossy) < 0.6, "{lossy}");
     assert!(bbr(&clean) < 0.3, "{clean}");
@@ -211,7 +223,10 @@ fn own_connections_overrule_a_liar() {
     let root = folder();
     let lab = Lab::new();
     let _way = lossy(&lab);
-    let (agent, liar) = (Agent::new(root.path(), "b"), Agent::new(root.path(), "liar"));
+    let (agent, liar) = (
+        Agent::new(root.path(), "b"),
+        Agent::new(root.path(), "liar"),
+    );
     let pilot = lab.pilot(&config(&agent.state, "on"));
     teach(&lab, &pilot, LOSSY, 30);
     liar.say(&opposite(&agent.said(1), 1e4, 3.0));
@@ -258,7 +273,10 @@ fn knowledge_that_is_only_shown_changes_no_choice() {
     });
     let shown = explained(&pilot, CLEAN);
     assert_eq!(shown["fleet"]["used"], false, "{shown}");
-    assert!((bbr(&shown) - bbr(&before)).abs() < 1e-6, "{before} {shown}");
+    assert!(
+        (bbr(&shown) - bbr(&before)).abs() < 1e-6,
+        "{before} {shown}"
+    );
     assert!(otherwise(&shown) > bbr(&shown) + 0.2, "{shown}");
 
     // A file that is no state is refused with its reason, and what was heard stays.
@@ -270,7 +288,11 @@ fn knowledge_that_is_only_shown_changes_no_choice() {
         (count > 0).then_some(status)
     });
     let degraded = refused["degraded"].as_array().unwrap();
-    let is_told = |line: &Value| line.as_str().unwrap().contains("is refused: format version 9");
+    let is_told = |line: &Value| {
+        line.as_str()
+            .unwrap()
+            .contains("is refused: format version 9")
+    };
     assert!(degraded.iter().any(is_told), "{degraded:?}");
     assert_eq!(refused["fleet"]["groups_heard"], 1);
     assert_eq!(explained(&pilot, CLEAN)["fleet"]["used"], false);

@@ -28,7 +28,10 @@ pub(super) const MESSAGES: &[(&str, &str)] = &[
         "[fleet]\nstore = \"dir:/srv\"",
         "t.toml:2: unknown key `store` in [fleet]",
     ),
-    ("hear = \"on\"", "t.toml:1: unknown key `hear`; it belongs in [fleet]"),
+    (
+        "hear = \"on\"",
+        "t.toml:1: unknown key `hear`; it belongs in [fleet]",
+    ),
     ("colour = 1", "t.toml:1: unknown key `colour`"),
     (
         "epsilon = 20",

@@ -149,7 +149,10 @@ fn a_host_is_in_a_fleet_only_by_its_section() {
     assert_eq!(config("").fleet, None);
     assert!(!Config::default().to_toml().contains("fleet"));
     let fleet = config("[fleet]").fleet.unwrap();
-    assert_eq!((fleet.dir.as_str(), fleet.hear), ("/var/lib/tcpilot-fleet", Hear::On));
+    assert_eq!(
+        (fleet.dir.as_str(), fleet.hear),
+        ("/var/lib/tcpilot-fleet", Hear::On)
+    );
     assert_eq!(config(EVERYTHING).fleet.unwrap().hear, Hear::Show);
 }
 
