@@ -125,6 +125,8 @@ pub struct Agent<S> {
     own: OwnStates,
     sayer: Sayer,
     hearer: Hearer,
+    /// Policies of the last hearing.
+    heard_policies: Vec<Name>,
     clock: EngineClock,
     trust: BTreeMap<Host, Option<f64>>,
     merged: Vec<MergedStatus>,
@@ -154,6 +156,7 @@ impl<S: Store> Agent<S> {
             own: OwnStates::new(files.own()),
             sayer: Sayer::new(&settings, boot),
             hearer: Hearer::new(&settings, members),
+            heard_policies: Vec::new(),
             clock: EngineClock::default(),
             trust: BTreeMap::new(),
             merged: Vec::new(),
@@ -182,6 +185,9 @@ impl<S: Store> Agent<S> {
             if now_s >= say_s {
                 done = self.say(now_s).await;
                 say_s = boot_s() + around(self.settings.say_every_s);
+                if self.has_new_policies() {
+                    hear_s = now_s;
+                }
             }
             if done.is_ok() && now_s >= hear_s {
                 done = self.hear(now_s).await;
@@ -221,12 +227,19 @@ impl<S: Store> Agent<S> {
             .await
     }
 
+    /// Whether there are own states of policies that were not heard yet: the daemon was started after this agent.
+    fn has_new_policies(&self) -> bool {
+        let is_new = |policy: &Name| !self.heard_policies.contains(policy);
+        self.own.policies().any(is_new)
+    }
+
     /// Hears the others, and merges.
     ///
     /// # Errors
     /// The engine's. What was heard before it failed is merged.
     pub async fn hear(&mut self, now_s: f64) -> Result<(), StoreError> {
         let policies: Vec<Name> = self.own_states(now_s).into_keys().collect();
+        self.heard_policies.clone_from(&policies);
         let heard = self
             .hearer
             .hear(&self.store, &self.clock, &policies, now_s)

@@ -104,6 +104,11 @@ impl OwnStates {
         Ok(())
     }
 
+    /// The policies of the states.
+    pub fn policies(&self) -> impl Iterator<Item = &Name> {
+        self.read.keys()
+    }
+
     /// The states, with their ages now.
     #[must_use]
     pub fn states(&self, now_s: f64) -> BTreeMap<Name, Own> {

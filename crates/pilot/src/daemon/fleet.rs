@@ -93,7 +93,7 @@ impl Fleet {
         let exchanged = self.exchange(learning, &policies);
         let problem = exchanged.err().map(|(place, error)| {
             format!(
-                "nothing is exchanged with the fleet: {}/{place}: {error}; start tcpilot-fleet and let this \
+                "nothing is exchanged with the fleet: {}{place}: {error}; start tcpilot-fleet and let this \
                  service use its folder (docs/use/fleet.md), or correct `dir` in [fleet]",
                 self.settings.dir
             )
@@ -110,16 +110,17 @@ impl Fleet {
         policies: &[FleetPolicy],
     ) -> Result<(), (&'static str, io::Error)> {
         let top = Folder::open(Path::new(&self.settings.dir)).map_err(|e| ("", e))?;
-        let own = top.sub("own").map_err(|e| ("own", e))?;
-        self.say(&own, learning, policies).map_err(|e| ("own", e))?;
+        let own = top.sub("own").map_err(|e| ("/own", e))?;
+        self.say(&own, learning, policies)
+            .map_err(|e| ("/own", e))?;
         if self.settings.hear == Hear::Off {
             return Ok(());
         }
-        let heard = top.sub("heard").map_err(|e| ("heard", e))?;
+        let heard = top.sub("heard").map_err(|e| ("/heard", e))?;
         for (number, policy) in policies.iter().enumerate() {
             if policy.can_hear && policy.algorithms.len() > 1 {
                 self.hear(&heard, learning, number, policy)
-                    .map_err(|e| ("heard", e))?;
+                    .map_err(|e| ("/heard", e))?;
             }
         }
         Ok(())
