@@ -70,7 +70,7 @@ unit-test: setup ## tests that need no privilege
 
 # cargo cannot use make's tokens, and warns of them.
 unit-test-rust:
-	MAKEFLAGS= $(CARGO) test --workspace --quiet
+	MAKEFLAGS= PATH="$$PATH:$(CURDIR)/.cache/tools/bin" $(CARGO) test --workspace --quiet
 
 unit-test-lab:
 	cd lab && $(BIN)/pytest -q

@@ -10,10 +10,12 @@
 )]
 
 mod daemon;
+mod fleet;
 mod learner;
 mod watch;
 
 pub use daemon::{config, netlink, protocol, state};
+pub use fleet::fleet;
 pub use learner::rows;
 pub use watch::{capture, model, packets, rounds};
 
@@ -21,9 +23,10 @@ pub use watch::{capture, model, packets, rounds};
 pub type Target = fn(&[u8]);
 
 /// All targets, by name.
-pub const TARGETS: [(&str, Target); 9] = [
+pub const TARGETS: [(&str, Target); 10] = [
     ("capture", capture),
     ("config", config),
+    ("fleet", fleet),
     ("model", model),
     ("netlink", netlink),
     ("packets", packets),

@@ -23,6 +23,7 @@ mod effect;
 mod fair;
 mod fair_qdisc;
 mod fair_share;
+mod fleet;
 mod greedy;
 mod held_out;
 mod learner;

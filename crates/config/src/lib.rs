@@ -6,6 +6,7 @@
 mod abi;
 mod effect;
 mod failures;
+mod fleet;
 mod learner;
 pub(crate) mod names;
 mod policies;
@@ -30,6 +31,7 @@ use tcpilot_kernel::{cc, host};
 use toml::de::DeTable;
 
 pub use effect::Effect;
+pub use fleet::Fleet;
 pub use learner::{EpsilonGreedy, Learner, Thompson};
 pub use policies::{
     DEFAULT_POLICY, LEAVE_ALONE_POLICY, LeaveAlone, Match, Policy, PrefixOverrides,
@@ -39,7 +41,7 @@ pub use separation::{SeparateByInterface, SeparateByNamespace, has_several_ways_
 use settings::{Section, Source, Table, settings};
 pub use socket::Socket;
 pub use tunings::{Feature, Network, Objective, Tuning, WindowRule, net_word, tune_word};
-pub use values::{Algorithm, CgroupPath, HoldOut, LearnerKind, Namespace, Ports};
+pub use values::{Algorithm, CgroupPath, Hear, HoldOut, LearnerKind, Namespace, Ports};
 
 /// The configuration file if the user names no other; it need not exist.
 pub const DEFAULT_FILE: &str = "/etc/tcpilot/tcpilot.toml";
@@ -152,6 +154,8 @@ settings! {
         state: State;
         /// The control socket.
         socket: Socket;
+        /// The part in a fleet; `None` without the section.
+        fleet: Option<Fleet>;
         /// Connections to leave untouched.
         leave_alone: LeaveAlone;
         /// Policies, in the order of their trial.
@@ -326,17 +330,36 @@ impl Config {
             .map(|(name, section)| (name, key_names(section)))
             .to_vec();
         known.push(("learner", Learner::keys_of_kinds()));
+        known.push(("fleet", key_names(&Fleet::default())));
         for (name, section) in self.sections_mut() {
             if let Some(table) = top.sub(name, &format!(" in [{name}]")) {
                 section.read(&table);
                 table.refuse_others(|key| belongs(key, name, &known));
             }
         }
+        self.read_fleet(top, &known);
         self.refuse_contradictions(top);
         self.refuse_unknown(top, hosts);
         self.policies = policies::read(top, &self.algorithms);
         self.refuse_too_many(top);
         top.refuse_others(|key| belongs(key, "", &known));
+    }
+
+    /// Reads `[fleet]`, if it is there.
+    fn read_fleet(&mut self, top: &Table<'_>, known: &[(&'static str, Vec<&'static str>)]) {
+        let Some(table) = top.sub("fleet", " in [fleet]") else {
+            return;
+        };
+        let mut fleet = Fleet::default();
+        fleet.read(&table);
+        table.refuse_others(|key| belongs(key, "fleet", known));
+        if !fleet.dir.starts_with('/') {
+            table.report(
+                "dir",
+                "`dir` in [fleet] must be a whole path, beginning with /",
+            );
+        }
+        self.fleet = Some(fleet);
     }
 
     /// Reports contradictions between values.

@@ -2,7 +2,7 @@
 
 use super::settings::{Key, Section};
 use super::write::range;
-use super::{Config, Learner, Policy};
+use super::{Config, Fleet, Learner, Policy};
 
 /// A table of the file.
 pub struct Part {
@@ -33,6 +33,7 @@ pub fn parts() -> Vec<Part> {
             parts.extend(learner(&config.learner));
         }
     }
+    parts.push(part("[fleet]", &Fleet::default().keys()));
     let policy = Policy::default();
     let mut keys = policy.keys();
     keys.extend(policy.matches.keys());

@@ -165,6 +165,30 @@ impl HoldOut {
     }
 }
 
+/// The use of what other hosts of a fleet say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hear {
+    /// Choices use it.
+    On,
+    /// It is shown only.
+    Show,
+    /// It is not read.
+    Off,
+}
+
+impl Hear {
+    const ALL: [Hear; 3] = [Hear::On, Hear::Show, Hear::Off];
+
+    /// Its name in the configuration.
+    pub fn word(self) -> &'static str {
+        match self {
+            Hear::On => "on",
+            Hear::Show => "show",
+            Hear::Off => "off",
+        }
+    }
+}
+
 /// Reads one of a few words.
 fn read_word<T: Copy>(
     value: &Spanned<DeValue<'_>>,
@@ -334,7 +358,7 @@ macro_rules! words {
         }
     )* };
 }
-words!(HoldOut, SeparateByNamespace, SeparateByInterface);
+words!(Hear, HoldOut, SeparateByNamespace, SeparateByInterface);
 
 impl Value for Prefix {
     fn read(value: &Spanned<DeValue<'_>>, place: &KeyPlace<'_>) -> Option<Prefix> {

@@ -16,6 +16,9 @@ impl Config {
         for (name, section) in self.sections() {
             write_section(&mut text, &format!("\n[{name}]\n"), &section.keys());
         }
+        if let Some(fleet) = &self.fleet {
+            write_section(&mut text, "\n[fleet]\n", &fleet.keys());
+        }
         for policy in &self.policies {
             let mut keys = policy.keys();
             keys.extend(policy.matches.keys());

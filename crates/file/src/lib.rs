@@ -8,7 +8,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+mod folder;
 pub mod lock;
+
+pub use folder::Folder;
 
 /// The mode of a file for its owner alone: most of ours name the host's peers.
 pub const PRIVATE: u32 = 0o600;
@@ -25,7 +28,7 @@ const LOCK_BYTES_MAX: usize = 32;
 /// # Errors
 /// The folder cannot be written, or there is something else of this name than a file.
 pub fn begin(path: &Path, mode: u32) -> io::Result<File> {
-    write(path, mode, |_| Ok(()))
+    write(path, mode, None, |_| Ok(()))
 }
 
 /// Replaces a file, on disk too: readers see the former content or this one, also after a crash.
@@ -33,13 +36,14 @@ pub fn begin(path: &Path, mode: u32) -> io::Result<File> {
 /// # Errors
 /// The folder cannot be written, or there is something else of this name than a file. The former content is left.
 pub fn replace(path: &Path, mode: u32, content: &[u8]) -> io::Result<()> {
-    write(path, mode, |file| file.write_all(content)).map(drop)
+    write(path, mode, None, |file| file.write_all(content)).map(drop)
 }
 
 /// Fills a file of a random name, which must be a new one, and renames it.
 fn write(
     path: &Path,
     mode: u32,
+    group: Option<u32>,
     fill: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<File> {
     // Renaming would replace a link, which may be meant, or /dev/stdout.
@@ -54,6 +58,9 @@ fn write(
         .tempfile_in(folder)?;
     let file = new.as_file_mut();
     fill(file)?;
+    if let Some(group) = group {
+        std::os::unix::fs::fchown(&*file, None, Some(group))?;
+    }
     file.set_permissions(Permissions::from_mode(mode))?; // whatever the umask is
     file.sync_all()?;
     let file = new.persist(path)?;
@@ -246,7 +253,7 @@ mod tests {
             file.write_all(b"half")?;
             Err(ErrorKind::StorageFull.into())
         };
-        write(&path, PRIVATE, full).unwrap_err();
+        write(&path, PRIVATE, None, full).unwrap_err();
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(names(dir.path()), ["f"]);
     }

@@ -1,9 +1,9 @@
 //! The agent: says, hears, merges, and writes what people see.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder};
-use std::io::Read as _;
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::{self, DirBuilder, Permissions};
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -69,10 +69,23 @@ impl Files {
         self.folder.join("status.json")
     }
 
+    /// Makes the folder of own states. The daemon writes there as a member of this user's group.
+    fn make_own(&self) -> std::io::Result<()> {
+        fs::create_dir_all(&self.folder)?;
+        match fs::create_dir(self.own()) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+            Err(error) => Err(error),
+            // Whatever the umask is.
+            Ok(()) => fs::set_permissions(self.own(), Permissions::from_mode(0o770)),
+        }
+    }
+
     /// Makes the folders, and takes the lock that only one agent can have. Removes files that a killed agent left
     /// half-written.
     fn take(&self) -> anyhow::Result<tcpilot_file::Held> {
-        for folder in [self.own(), self.heard(), self.hosts()] {
+        self.make_own()
+            .with_context(|| format!("cannot make {}", self.own().display()))?;
+        for folder in [self.heard(), self.hosts()] {
             let made = DirBuilder::new()
                 .recursive(true)
                 .mode(0o750)
@@ -112,6 +125,8 @@ pub struct Agent<S> {
     own: OwnStates,
     sayer: Sayer,
     hearer: Hearer,
+    /// Policies of the last hearing.
+    heard_policies: Vec<Name>,
     clock: EngineClock,
     trust: BTreeMap<Host, Option<f64>>,
     merged: Vec<MergedStatus>,
@@ -141,6 +156,7 @@ impl<S: Store> Agent<S> {
             own: OwnStates::new(files.own()),
             sayer: Sayer::new(&settings, boot),
             hearer: Hearer::new(&settings, members),
+            heard_policies: Vec::new(),
             clock: EngineClock::default(),
             trust: BTreeMap::new(),
             merged: Vec::new(),
@@ -169,6 +185,9 @@ impl<S: Store> Agent<S> {
             if now_s >= say_s {
                 done = self.say(now_s).await;
                 say_s = boot_s() + around(self.settings.say_every_s);
+                if self.has_new_policies() {
+                    hear_s = now_s;
+                }
             }
             if done.is_ok() && now_s >= hear_s {
                 done = self.hear(now_s).await;
@@ -208,12 +227,19 @@ impl<S: Store> Agent<S> {
             .await
     }
 
+    /// Whether there are own states of policies that were not heard yet: the daemon was started after this agent.
+    fn has_new_policies(&self) -> bool {
+        let is_new = |policy: &Name| !self.heard_policies.contains(policy);
+        self.own.policies().any(is_new)
+    }
+
     /// Hears the others, and merges.
     ///
     /// # Errors
     /// The engine's. What was heard before it failed is merged.
     pub async fn hear(&mut self, now_s: f64) -> Result<(), StoreError> {
         let policies: Vec<Name> = self.own_states(now_s).into_keys().collect();
+        self.heard_policies.clone_from(&policies);
         let heard = self
             .hearer
             .hear(&self.store, &self.clock, &policies, now_s)

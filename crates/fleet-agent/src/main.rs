@@ -37,7 +37,8 @@ With NATS each host has a certificate, and may write its own keys only:
   key_file = \"/etc/tcpilot/fleet/web-07.key\"
 
 The agent reads this host's knowledge from STATE_DIR/own/POLICY.state, and writes that of the fleet to \
-STATE_DIR/heard/POLICY.state. The daemon does not use these files yet. The agent needs no privileges. docs/use/fleet.md has \
+STATE_DIR/heard/POLICY.state. The daemon writes the ones and reads the others if its configuration has [fleet]. The agent needs no \
+privileges. docs/use/fleet.md has \
 all settings.";
 
 /// Shares this host's knowledge of paths with a fleet

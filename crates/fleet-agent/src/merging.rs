@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use tcpilot_fleet::age::left;
+use tcpilot_fleet::format::ROWS_MAX;
 use tcpilot_fleet::translate::Translation;
 use tcpilot_fleet::trust::trust;
-use tcpilot_fleet::{Group, Message, Name, Place, Refusal, Row, State, format, merge};
+use tcpilot_fleet::{Group, Groups, Message, Name, Place, Refusal, Row, State, format, merge};
 use tcpilot_learner::gaussian::Information;
 
 use crate::hear::{Heard, Member};
@@ -79,7 +80,9 @@ fn of<const C: usize>(
     let (place, name) = (reader.place.as_str(), reader.name.as_str());
     let all = merge((place, name), &own_groups, &places);
     let mut foreign = own.state.empty();
-    for (group, said) in &all.foreign {
+    // The rows are aged up to now.
+    foreign.age_s = 0;
+    for (group, said) in most_useful(&all.foreign, &own_groups, ROWS_MAX as usize) {
         // A sum of valid messages can be beyond what a message may say, for rounding. Then the group has none.
         let Ok(said) = Message::of(said) else {
             continue;
@@ -104,6 +107,26 @@ fn of<const C: usize>(
         trust: trusted.collect(),
         refused,
     })
+}
+
+/// At most `most` groups in their order: first those that the reader knows, then those of which most is said.
+fn most_useful<'a, const C: usize>(
+    foreign: &'a Groups<C>,
+    own: &Groups<C>,
+    most: usize,
+) -> Vec<(&'a Group, &'a Information<C>)> {
+    let mut groups: Vec<_> = foreign.iter().collect();
+    if groups.len() > most {
+        let rank =
+            |(group, said): &(&Group, &Information<C>)| (own.contains_key(*group), said.trace());
+        groups.sort_by(|a, b| {
+            let (a, b) = (rank(a), rank(b));
+            b.0.cmp(&a.0).then(b.1.total_cmp(&a.1))
+        });
+        groups.truncate(most);
+        groups.sort_by_key(|(group, _)| **group);
+    }
+    groups
 }
 
 /// A host's knowledge in the reader's terms, aged.
@@ -150,4 +173,25 @@ fn add<const C: usize>(
         groups.insert(row.group, known);
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_too_many_groups_known_ones_stay_first() {
+        let group = |i: u128| Group::new(0xffff_0800_0000 + (i << 8), 0).unwrap();
+        let said = |sd: f64| Information::<1>::isotropic(0.1, sd);
+        let foreign: Groups<1> = (0..6)
+            .map(|i| (group(i), said(0.6 - 0.05 * i as f64)))
+            .collect();
+        let own: Groups<1> = [(group(1), said(0.5))].into();
+        let kept = |most| -> Vec<Group> {
+            let kept = most_useful(&foreign, &own, most);
+            kept.into_iter().map(|(group, _)| *group).collect()
+        };
+        assert_eq!(kept(3), [group(1), group(4), group(5)]);
+        assert_eq!(kept(6).len(), 6);
+    }
 }

@@ -1,4 +1,4 @@
-//! This host's own knowledge: files `own/POLICY.state`, each the bytes of a state. Whoever has the knowledge replaces them.
+//! This host's own knowledge: files `own/POLICY.state`, each the bytes of a state. The daemon replaces them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -102,6 +102,11 @@ impl OwnStates {
         };
         self.read.insert(policy.clone(), read);
         Ok(())
+    }
+
+    /// The policies of the states.
+    pub fn policies(&self) -> impl Iterator<Item = &Name> {
+        self.read.keys()
     }
 
     /// The states, with their ages now.

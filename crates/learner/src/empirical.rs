@@ -182,7 +182,7 @@ fn level_spread<const C: usize>(tree: &Tree<C>, level: usize, model: &Model, now
             }
         } else {
             tree.children(id)
-                .for_each(|child| parent.note(&tree.sum(child)));
+                .for_each(|child| parent.note(&tree.own_sum(child)));
         }
         all.add(&parent.children);
     }

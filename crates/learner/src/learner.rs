@@ -21,8 +21,9 @@ pub mod thompson;
 mod view;
 
 pub use crate::tree::saved::{KEY_BYTES, key_bytes};
-pub use thompson::{SavedRows, Thompson};
-pub use view::{Alarm, Estimate, View};
+pub use crate::tree::{Facts, Heard};
+pub use thompson::{OwnGroup, SavedRows, Thompson};
+pub use view::{Alarm, Estimate, Foreign, View};
 
 /// Takes the key and the row of something to save; `None` for a row to be removed.
 pub type SaveRow<'a> = dyn FnMut(&[u8], Option<&[u8]>) + 'a;

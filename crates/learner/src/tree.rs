@@ -34,13 +34,15 @@ mod belief;
 mod beside;
 mod crowd;
 mod doubt;
+mod foreign;
 mod forget;
 mod loss;
 pub(crate) mod saved;
 mod store;
 
+pub use foreign::{Facts, Heard};
 pub use store::Node;
-pub(crate) use store::Share;
+pub(crate) use store::{Share, pack, triangle, unpack};
 
 /// Index of a path in its tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -85,6 +87,8 @@ pub struct Tree<const C: usize> {
     evidence: Vec<f32>,
     /// Paths with losses without a queue.
     losses: std::collections::HashMap<u32, loss::Loss>,
+    /// What other hosts say of groups.
+    fleet: foreign::Fleet<C>,
     free: Vec<u32>,
     free_nodes: Vec<u32>,
     path_index: Index,
@@ -131,6 +135,7 @@ impl<const C: usize> Tree<C> {
             paths: Vec::new(),
             evidence: Vec::new(),
             losses: std::collections::HashMap::new(),
+            fleet: foreign::Fleet::default(),
             free: Vec::new(),
             free_nodes: Vec::new(),
             path_index: Index::default(),
@@ -350,6 +355,8 @@ impl<const C: usize> Tree<C> {
         path.doubt_seen = doubt;
         path.unsaved = true;
         let (old, live) = old?;
+        // The host's own samples are judged by its own knowledge, and what others say of the group by both.
+        let is_heard = self.set_apart(group);
         self.add_sum(group, &old, -live);
         self.add_gone(group, &old, 1.0 - live);
         let new = self.told(id, Share::ALL)?;
@@ -358,6 +365,9 @@ impl<const C: usize> Tree<C> {
         let factor = Share::new(self.credible(&others, &new)? * self.calm(id));
         self.add_sum(group, &new, factor.get());
         self.paths[id.0 as usize].told_factor = factor;
+        if is_heard {
+            self.count_foreign(group)?;
+        }
         self.tell(group)
     }
 
@@ -433,6 +443,7 @@ impl<const C: usize> Tree<C> {
                 self.add_sum(group, &told, 1.0);
             }
         }
+        self.refill_foreign();
         for level in 1..LEVELS as u8 {
             for id in 1..self.nodes.len() as u32 {
                 let Node {

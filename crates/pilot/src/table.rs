@@ -137,6 +137,9 @@ pub fn explanation(e: &Explanation) -> String {
             level => out.push_str(&for_unseen(&e.address, level, path)),
         }
         out.push_str(&learned(path));
+        if let Some(fleet) = &path.fleet {
+            out.push_str(&fleet.text());
+        }
         if let Some(tuning) = &explained.tuning {
             out.push_str(&tuning.text());
         }
@@ -242,6 +245,9 @@ pub fn status(s: &Status) -> String {
     }
     if let Some(tunings) = &s.tunings {
         out.push_str(&tunings.text());
+    }
+    if let Some(fleet) = &s.fleet {
+        out.push_str(&fleet.text());
     }
     if let Some(each) = s.bpf_ns.checked_div(s.bpf_events) {
         let _ = writeln!(out, "cost     {} events · {each} ns each", s.bpf_events);

@@ -6,9 +6,10 @@ use std::{fs, path::Path, sync::Mutex};
 use tcpilot_abi::Why;
 use tcpilot_pilot::figures::{
     AlgorithmView, ChangeView, ChoicesView, CohortView, DecisionView, DrawnAlgorithm, EffectReport,
-    ExplainedPath, Explanation, FlowView, GroupView, HistogramView, LearningStatus, MeasureView,
-    PathView, PointView, PolicyEffect, PolicyStatus, RescueStatus, ShownView, StateSummary, Status,
-    StopView, TrafficView, TuneView, TuningView, TuningsStatus, Upgrades,
+    ExplainedPath, Explanation, FleetStatus, FleetView, FlowView, GroupView, HistogramView,
+    LearningStatus, MeasureView, PathView, PointView, PolicyEffect, PolicyStatus, RescueStatus,
+    ShownView, StateSummary, Status, StopView, TrafficView, TuneView, TuningView, TuningsStatus,
+    Upgrades,
 };
 use tcpilot_show::figure::View;
 use tcpilot_watch::{census, fair, link, views as watch};
@@ -49,7 +50,11 @@ fn sections_of_the_pilot() -> String {
         section(
             "paths",
             "All paths, the most recently used first.",
-            &[rows::<PathView>("paths[]."), rows::<AlgorithmView>("paths[].algorithms[].")],
+            &[
+                rows::<PathView>("paths[]."),
+                rows::<AlgorithmView>("paths[].algorithms[]."),
+                rows::<FleetView>("paths[].fleet."),
+            ],
         ),
         section("flows", "All live connections.", &[rows::<FlowView>("flows[].")]),
         reasons(),
@@ -93,6 +98,7 @@ fn sections_of_the_pilot() -> String {
                 rows::<ShownView>("learning.policies[].algorithms[].shown[]."),
                 rows::<HistogramView>("learning.policies[].algorithms[].shown[].goodput."),
                 rows::<ChangeView>("learning.changes[]."),
+                rows::<FleetStatus>("fleet."),
                 rows::<TuningsStatus>("tunings."),
                 rows::<Upgrades>("take_overs."),
             ],

@@ -25,7 +25,7 @@ const ALLOWED: [(&str, &str); 16] = [
     ("config", "abi core kernel learner show"),
     (
         "pilot",
-        "abi config core kernel learner netlink proof random show",
+        "abi config core file fleet kernel learner netlink proof random show",
     ),
     ("watch", "abi capture core kernel netlink show"),
     ("tcpilot", "abi config kernel pilot show watch"),

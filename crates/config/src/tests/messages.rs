@@ -16,6 +16,22 @@ pub(super) const MESSAGES: &[(&str, &str)] = &[
         "[tuning]\nobjective = \"latncy\"",
         "t.toml:2: `objective` in [tuning] cannot be \"latncy\", there is \"none\", \"real-time\", \"latency\", \"throughput\"; did you mean `latency`?",
     ),
+    (
+        "[fleet]\nhear = \"yes\"",
+        "t.toml:2: `hear` in [fleet] cannot be \"yes\", only \"on\" or \"show\" or \"off\"",
+    ),
+    (
+        "[fleet]\ndir = \"agent\"",
+        "t.toml:2: `dir` in [fleet] must be a whole path, beginning with /",
+    ),
+    (
+        "[fleet]\nstore = \"dir:/srv\"",
+        "t.toml:2: unknown key `store` in [fleet]",
+    ),
+    (
+        "hear = \"on\"",
+        "t.toml:1: unknown key `hear`; it belongs in [fleet]",
+    ),
     ("colour = 1", "t.toml:1: unknown key `colour`"),
     (
         "epsilon = 20",

@@ -82,6 +82,10 @@ local_ports = [22]
 remote_ports = ["100-200"]
 cgroups = ["/system.slice/sshd.service"]
 namespaces = ["blue", 4026531840]
+[fleet]
+dir = "/srv/agent"
+hear = "show"
+say_every_s = 30
 [[policy]]
 name = "web"
 algorithms = ["bbr"]
@@ -138,6 +142,18 @@ fn the_effective_configuration_reads_back_as_itself() {
         let written = original.to_toml();
         assert_eq!(config(&written), original, "{written}");
     }
+}
+
+#[test]
+fn a_host_is_in_a_fleet_only_by_its_section() {
+    assert_eq!(config("").fleet, None);
+    assert!(!Config::default().to_toml().contains("fleet"));
+    let fleet = config("[fleet]").fleet.unwrap();
+    assert_eq!(
+        (fleet.dir.as_str(), fleet.hear),
+        ("/var/lib/tcpilot-fleet", Hear::On)
+    );
+    assert_eq!(config(EVERYTHING).fleet.unwrap().hear, Hear::Show);
 }
 
 #[test]

@@ -432,6 +432,25 @@ fn a_process_killed_at_random_moments_harms_nothing() {
 }
 
 #[test]
+fn a_state_that_comes_later_is_heard_at_once() {
+    let fleet = Fleet::new();
+    let (path, _) = fleet.host("b");
+    let text = fs::read_to_string(&path).unwrap();
+    let seldom = text.replace("hear_every_s = 0.1", "hear_every_s = 86400");
+    fs::write(&path, seldom).unwrap();
+    let mut a = fleet.agent("a");
+    know(&fleet.folder("a"), &knowledge(0..3, 0.5));
+    run(round(&mut a)).unwrap();
+    let _b = Process::start(&path);
+    let folder = fleet.folder("b");
+    wait_until("it runs", || {
+        status(&folder).is_some_and(|s| s.uptime_s > 1.5)
+    });
+    know(&folder, &knowledge(5..6, 0.5));
+    wait_until("the other host is heard", || heard(&folder).len() == 3);
+}
+
+#[test]
 fn one_agent_has_a_state_folder() {
     let fleet = Fleet::new();
     know(&fleet.folder("a"), &knowledge([], 0.0));

@@ -24,11 +24,13 @@ macro_rules! exact {
 }
 
 mod exact;
+mod fleet;
 mod publish;
 mod saved;
 mod view;
 
 use exact::Exact;
+pub use fleet::OwnGroup;
 pub use saved::SavedRows;
 
 /// The learner `thompson` for one policy.

@@ -54,6 +54,25 @@ pub struct View {
     pub bonus: f64,
     /// When it, or a node above it, was last found to have changed, as far as the log of alarms goes back.
     pub changed_s: Option<f64>,
+    /// What the other hosts of a fleet say of the group.
+    pub foreign: Option<Foreign>,
+}
+
+/// What the other hosts of a fleet say of a group.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Foreign {
+    /// As many whole connections with each arm say as much.
+    pub connections: f64,
+    /// The part of it that counts, 0 to 1: less if it contradicts the host's own knowledge.
+    pub believed: f64,
+    /// The others' paths behind it, to the next power of two below.
+    pub paths: u64,
+    /// Seconds since the last sample behind it.
+    pub age_s: f64,
+    /// Whether choices use it.
+    pub is_used: bool,
+    /// The shares without it if it is used, and with it if it is not.
+    pub otherwise: Plan,
 }
 
 /// A path or node was found to have changed.

@@ -46,7 +46,7 @@ impl<const C: usize> Tree<C> {
 
     /// All knowledge about a node, including its children's messages.
     #[inline]
-    fn known_in(&mut self, id: u32) -> Result<Information<C>, NotPositive> {
+    pub(super) fn known_in(&mut self, id: u32) -> Result<Information<C>, NotPositive> {
         let level = usize::from(self.nodes[id as usize].level);
         match self.memo[level] {
             Some((of, known)) if of == id => Ok(known),

@@ -73,6 +73,7 @@ impl<const C: usize> Tree<C> {
 
     /// Ages all knowledge below a node, as if time had passed.
     fn doubt(&mut self, top: u32, keep: f64) -> Result<(), NotPositive> {
+        self.doubt_foreign(top)?;
         let mut below = vec![top];
         while let Some(id) = below.pop() {
             self.fade(id, -keep.log2());
@@ -123,7 +124,7 @@ impl<const C: usize> Tree<C> {
             .trace();
         let group = self.group_of(id);
         let mut gone = self.gone(group);
-        let all = self.sum(group).trace() - gone.trace();
+        let all = self.own_sum(group).trace() - gone.trace();
         let share = if all > told { told / all } else { 1.0 };
         self.add_sum(group, &gone, -1.0);
         gone.scale(keep.powf(share));

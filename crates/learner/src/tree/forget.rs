@@ -97,6 +97,14 @@ impl<const C: usize> Tree<C> {
         self.forget_these(paths, nodes_max, domains)
     }
 
+    /// Forgets nodes without children and knowledge, or more than `nodes_max`; returns their keys.
+    ///
+    /// # Errors
+    /// As [`Tree::forget_least`].
+    pub(crate) fn forget_bare(&mut self, nodes_max: usize) -> Result<Vec<NodeKey>, NotPositive> {
+        self.forget_these([], nodes_max, &HashSet::new())
+    }
+
     fn forget_these(
         &mut self,
         paths: impl IntoIterator<Item = PathId>,
@@ -179,6 +187,9 @@ impl<const C: usize> Tree<C> {
                 let is_ended = self.nodes[id as usize].is_of(domains);
                 if nth >= excess && samples >= NODE_SAMPLES_MIN && !is_ended {
                     continue;
+                }
+                if level == Level::Group as u8 {
+                    self.silence(id)?;
                 }
                 let parent = self.nodes[id as usize].parent;
                 let (told, faded) = self.node_told_faded(id);

@@ -4,6 +4,7 @@
 //! missing in its children's rows. So a lost or damaged row spoils no other.
 
 use super::beside::InOctave;
+use super::foreign::Facts;
 use super::store::{pack, triangle, unpack};
 use super::{GLOBAL, PathId, Share, Tree};
 use crate::MAX_ADVANTAGES;
@@ -40,6 +41,23 @@ fn read_times(row: &mut Reader, now_s: f64) -> Option<(f64, f64, f64)> {
     let possible = are_possible([at_s, as_of_s], -LATEST_S..=LATEST_S)
         && are_possible([faded], -1.0..=HALF_LIVES_PASSED_MAX);
     possible.then_some((at_s.min(now_s), as_of_s.min(now_s), faded))
+}
+
+/// A group's foreign message, the part of it in the sum, and facts.
+fn read_foreign<const C: usize>(row: &mut Reader) -> Option<(Information<C>, f64, Facts)> {
+    let mut packed = [0f32; triangle(MAX_ADVANTAGES)];
+    let packed = &mut packed[..triangle(C)];
+    row.f32s(packed)?;
+    let (part, age_s) = (f64::from(row.f32()?), f64::from(row.f32()?));
+    let facts = Facts {
+        paths_log2: row.u16()?.try_into().ok()?,
+        age_s,
+    };
+    let said = unpack(packed);
+    let possible = is_knowledge(&said)
+        && are_possible([part], 0.0..=1.0)
+        && are_possible([age_s], 0.0..=LATEST_S);
+    possible.then_some((said, part, facts))
 }
 
 /// Counts of bouts; none in rows of earlier versions.
@@ -173,6 +191,14 @@ impl<const C: usize> Tree<C> {
             row.f32s(&packed[..triangle(C)]);
         }
         row.f32s(&[node.bouts.queued, node.bouts.clear]);
+        if let Some((said, part, facts)) = self.foreign_to_save(id) {
+            let mut packed = [0f32; triangle(MAX_ADVANTAGES)];
+            pack(&said, |x| x as f32, &mut packed);
+            row.f32s(&packed[..triangle(C)])
+                .f32(part as f32)
+                .f32(facts.age_s as f32)
+                .u16(facts.paths_log2.into());
+        }
         row.finish()
     }
 
@@ -273,8 +299,12 @@ impl<const C: usize> Tree<C> {
             row.f32s(packed)?;
             *known = unpack(packed);
         }
-        // Rows of earlier versions end here.
+        // Rows of earlier versions end here, and those of groups without a foreign message after the next numbers.
         let bouts = read_bouts(&mut row)?;
+        let foreign = match row.done() {
+            None if level == Level::Group => Some(read_foreign(&mut row)?),
+            _ => None,
+        };
         row.done()?;
         let sums = ledger.iter().chain(&time_outs).copied().map(f64::from);
         let is_possible = are_possible(sums, -SUM_MAX..=SUM_MAX)
@@ -299,6 +329,9 @@ impl<const C: usize> Tree<C> {
         (node.time_outs.all, node.time_outs.timed_out) = (time_outs[0], time_outs[1]);
         node.sums = Sums { up, down };
         node.bouts = bouts;
+        if let Some((said, part, facts)) = foreign {
+            self.restore_foreign(id, &said, part, facts);
+        }
         Some(Taken::Up)
     }
 

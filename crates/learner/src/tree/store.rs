@@ -121,12 +121,12 @@ pub(super) struct Knowledge {
 }
 
 /// The count of numbers in knowledge of so many advantages.
-pub(super) const fn triangle(advantages: usize) -> usize {
+pub(crate) const fn triangle(advantages: usize) -> usize {
     advantages * (advantages + 1) / 2 + advantages
 }
 
 /// Writes the lower triangle and the shift.
-pub(super) fn pack<T, const C: usize>(
+pub(crate) fn pack<T, const C: usize>(
     known: &Information<C>,
     to: impl Fn(f64) -> T,
     out: &mut [T],
@@ -139,7 +139,7 @@ pub(super) fn pack<T, const C: usize>(
 }
 
 /// Reads the numbers written by [`pack`].
-pub(super) fn unpack<T: Copy + Into<f64>, const C: usize>(packed: &[T]) -> Information<C> {
+pub(crate) fn unpack<T: Copy + Into<f64>, const C: usize>(packed: &[T]) -> Information<C> {
     let mut known = Information::NONE;
     let mut numbers = packed.iter().map(|x| (*x).into());
     let mut next = || numbers.next().unwrap_or(0.0);
@@ -345,6 +345,14 @@ impl<const C: usize> Tree<C> {
         self.node_index.find(key, |id| self.node_key(id) == *key)
     }
 
+    /// A group's node.
+    pub(crate) fn node_of_group(&self, group: &Key) -> Option<u32> {
+        self.find_node(&NodeKey {
+            level: Level::Group,
+            key: *group,
+        })
+    }
+
     pub(super) fn push_node(&mut self, key: NodeKey, parent: u32, now_s: f64) -> u32 {
         let told_discount = self.nodes.get(parent as usize).map_or(0.0, |p| p.discount);
         let discount = self.passed(key.level as u8, now_s);
@@ -407,16 +415,21 @@ impl<const C: usize> Tree<C> {
         parent
     }
 
-    /// The path, made with the nodes above it if it is not known yet.
-    pub fn path(&mut self, lineage: &Lineage, now_s: f64) -> PathId {
-        if let Some(id) = self.find(&lineage.path) {
-            return id;
-        }
+    /// Begins the tree's time with its first path or group.
+    pub(super) fn start(&mut self, now_s: f64) {
         if !self.begun {
             self.begun = true;
             self.begin_s = now_s.floor();
             self.nodes[GLOBAL as usize].at_s = now_s;
         }
+    }
+
+    /// The path, made with the nodes above it if it is not known yet.
+    pub fn path(&mut self, lineage: &Lineage, now_s: f64) -> PathId {
+        if let Some(id) = self.find(&lineage.path) {
+            return id;
+        }
+        self.start(now_s);
         let group = self.node(lineage, Level::Group, now_s);
         let below = lineage.path.prefix ^ lineage.group.prefix;
         let mut path = PathFields::new((below >> (128 - lineage.path.len)) as u64, group);

@@ -15,6 +15,7 @@ use tcpilot_netlink::device::name_of;
 
 use super::{
     Daemon, eligible,
+    fleet::Fleet,
     learning::{KnownPath, LONGEST_TRIAL_S, Learning, Netns},
     netns::HOST,
     traffic::Traffic,
@@ -309,6 +310,7 @@ impl Daemon {
             .chain(unsaved)
             .chain(self.unshared.clone())
             .chain(self.listener.problem())
+            .chain(self.fleet.iter().flat_map(Fleet::problems))
             .chain(refused)
             .chain(troubles)
             .collect()
@@ -355,6 +357,7 @@ impl Daemon {
             moves: counters.moves,
             degraded: self.problems(answers),
             tunings: self.tunings_status(),
+            fleet: self.fleet.as_ref().map(Fleet::status),
             bpf_events: stats.events,
             bpf_ns: stats.nanoseconds,
             traffic: self.traffic.as_ref().and_then(Traffic::view),

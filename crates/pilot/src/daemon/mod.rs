@@ -10,6 +10,7 @@ mod client;
 mod control;
 mod egress;
 mod eligible;
+mod fleet;
 mod guard;
 mod inherited;
 mod learned;
@@ -128,6 +129,8 @@ pub struct Daemon {
     guard: guard::Guard,
     upgrade: Upgrade,
     uplinks: uplink::Uplinks,
+    /// The part in a fleet; `None` without `[fleet]`.
+    fleet: Option<fleet::Fleet>,
     /// Measures the steered share of the host's bytes; `None` if impossible.
     traffic: Option<traffic::Traffic>,
     /// Why the group of the configuration cannot use the control socket.
@@ -394,6 +397,9 @@ impl Daemon {
         self.tell_trouble();
         self.listener.retry();
         self.forget_ended_netns();
+        if let (Some(fleet), Some(learning)) = (&mut self.fleet, &self.learning) {
+            fleet.turn(learning);
+        }
         usable_arms::hold(&self.arms, &mut self.held);
         if times.rules.elapsed() >= RULES_EVERY {
             times.rules = Instant::now();

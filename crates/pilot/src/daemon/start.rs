@@ -181,6 +181,7 @@ impl Daemon {
             _egress: egress,
             off: Vec::new(),
             guard: super::guard::Guard::default(),
+            fleet: config.fleet.clone().map(super::fleet::Fleet::new),
             config,
             upgrade: Upgrade::default(),
             uplinks: Uplinks::default(),

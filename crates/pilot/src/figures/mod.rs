@@ -6,6 +6,7 @@
 use serde::Serialize;
 
 mod effect;
+mod fleet;
 mod flow;
 pub(crate) mod measure;
 mod path;
@@ -16,6 +17,7 @@ mod tuning;
 pub use effect::{
     ChoicesView, EffectReport, GroupView, MeasureView, PointView, PolicyEffect, StopView,
 };
+pub use fleet::{FleetStatus, FleetView};
 pub use flow::{DecisionView, ExplainedPath, Explanation, FlowView};
 pub use path::{AlgorithmView, PathView};
 pub use status::{

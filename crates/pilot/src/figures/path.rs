@@ -3,6 +3,8 @@
 use tcpilot_core::Prefix;
 use tcpilot_show::figure::figures;
 
+use super::fleet::FleetView;
+
 figures! {
     /// One path, as `tcpilot paths --json` prints it.
     #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -65,6 +67,9 @@ figures! {
         moved: u64;
         /// Time since the last detected change of the path or of a node above it; `null` if there was none.
         changed_age_s: Option<f64>, Seconds;
+        /// What other hosts of a fleet say of the path's group; `null` if they say nothing.
+        #[serde(default)]
+        fleet: Option<FleetView>;
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tcpilot_show::figure::figures;
 
-use super::tuning::TuningsStatus;
+use super::{fleet::FleetStatus, tuning::TuningsStatus};
 
 figures! {
     /// The daemon.
@@ -66,6 +66,9 @@ figures! {
         choice_dists_expired: u64;
         /// The tunings; `null` if all are off.
         tunings: Option<TuningsStatus>;
+        /// The part in a fleet; `null` without `[fleet]`.
+        #[serde(default)]
+        fleet: Option<FleetStatus>;
         /// Calls of the BPF programs; 0 unless the sysctl `kernel.bpf_stats_enabled` is 1.
         bpf_events: u64;
         /// Time spent in the BPF programs; 0 unless the sysctl `kernel.bpf_stats_enabled` is 1.

@@ -8,8 +8,8 @@ use tcpilot_show::metrics::{
 };
 
 use crate::figures::{
-    EffectReport, HistogramView, LearningStatus, MeasureView, PolicyStatus, ShownView, Status,
-    TrafficView,
+    EffectReport, FleetStatus, HistogramView, LearningStatus, MeasureView, PolicyStatus, ShownView,
+    Status, TrafficView,
 };
 
 impl<'a> From<&'a HistogramView> for Histogram<'a> {
@@ -91,6 +91,9 @@ fn daemon(out: &mut Writer<'_>, s: &Status) -> fmt::Result {
     if let Some(traffic) = &s.traffic {
         host_traffic(out, traffic)?;
     }
+    if let Some(part) = &s.fleet {
+        fleet(out, part)?;
+    }
     let valid = f64::from(u8::from(s.choice_dists_valid));
     out.singles::<Status>([
         ("rows_valid", "choice_dists_valid", GAUGE, valid),
@@ -110,6 +113,30 @@ fn daemon(out: &mut Writer<'_>, s: &Status) -> fmt::Result {
     ];
     let take_overs = take_overs.map(|(result, count)| (vec![("result", result)], count as f64));
     out.family::<Status>("take_overs", "take_overs", COUNTER, take_overs)
+}
+
+fn fleet(out: &mut Writer<'_>, f: &FleetStatus) -> fmt::Result {
+    let groups = [("said", f.groups_said), ("heard", f.groups_heard)];
+    let groups = groups.map(|(direction, count)| (vec![("direction", direction)], count as f64));
+    out.described(
+        "fleet_groups",
+        "Groups of addresses that this host says something of to its fleet, and those that it hears of",
+        GAUGE,
+        groups,
+    )?;
+    let ages = [("said", f.said_ago_s), ("heard", f.heard_ago_s)];
+    let ages = ages
+        .into_iter()
+        .filter_map(|(direction, ago_s)| Some((vec![("direction", direction)], ago_s?)));
+    out.described(
+        "fleet_age",
+        "Time since what this host says to its fleet, and what it hears, was written",
+        SECONDS,
+        ages,
+    )?;
+    let refused = f.refused.iter();
+    let refused = refused.map(|(why, count)| (vec![("reason", why.as_str())], *count as f64));
+    out.family::<FleetStatus>("fleet_refused", "refused", COUNTER, refused)
 }
 
 fn host_traffic(out: &mut Writer<'_>, t: &TrafficView) -> fmt::Result {

@@ -196,6 +196,7 @@ fn running() -> Status {
         choice_dists_valid: true,
         choice_dists_expired: 0,
         tunings: Some(tunings()),
+        fleet: None,
     }
 }
 

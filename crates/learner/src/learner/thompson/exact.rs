@@ -71,7 +71,7 @@ impl<const C: usize> Exact<C> {
     }
 
     #[inline]
-    fn plan_with(&self, id: PathId, belief: &Belief<C>, now: Option<&Now<C>>) -> Plan {
+    pub(super) fn plan_with(&self, id: PathId, belief: &Belief<C>, now: Option<&Now<C>>) -> Plan {
         let ledger = &self.tree.group(id).ledger;
         let own = || {
             let own = now.and_then(|now| self.tree.sceptic(now).ok());
@@ -82,7 +82,7 @@ impl<const C: usize> Exact<C> {
         plan(belief, own, ledger, &self.points, &choice)
     }
 
-    fn plan_below(&self, node: u32, belief: &Belief<C>) -> Plan {
+    pub(super) fn plan_below(&self, node: u32, belief: &Belief<C>) -> Plan {
         let ledger = self.tree.ledger_of(node);
         let own = || self.tree.alone().unwrap_or(*belief);
         let queued = self.tree.queued_share_below(node);
@@ -278,11 +278,11 @@ impl<const C: usize> Exact<C> {
         before - self.tree.len()
     }
 
-    fn nodes_max(&self) -> usize {
+    pub(super) fn nodes_max(&self) -> usize {
         self.settings.memory.paths_max / 2 + 4
     }
 
-    fn note_or_rebuild(&mut self, forgotten: Result<Vec<NodeKey>, NotPositive>) {
+    pub(super) fn note_or_rebuild(&mut self, forgotten: Result<Vec<NodeKey>, NotPositive>) {
         match forgotten {
             Ok(keys) => self.note_forgotten(keys),
             Err(_) => self.rebuild(),

@@ -150,7 +150,11 @@ impl<const C: usize> Exact<C> {
         if let Some((other, _)) = self.tree.relative(id) {
             self.queue.path(&mut self.tree, other);
         }
-        let mut node = self.tree.group_of(id);
+        self.queue_up(self.tree.group_of(id));
+    }
+
+    /// Queues a node, and the nodes above it.
+    pub(super) fn queue_up(&mut self, mut node: u32) {
         loop {
             self.queue.node(&mut self.tree, node);
             if node == GLOBAL {

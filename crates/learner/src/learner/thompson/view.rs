@@ -2,10 +2,12 @@
 
 use std::collections::VecDeque;
 
+pub(super) use crate::learner::Foreign;
+
 use super::{Alarm, Estimate, Exact, Learned, Observation, Thompson, View};
 use crate::gaussian::{Belief, Information};
 use crate::linalg::NotPositive;
-use crate::lineage::{Key, Level, NodeKey};
+use crate::lineage::{Key, Level, Lineage, NodeKey};
 use crate::tree::{GLOBAL, PathId, Tree};
 
 /// Standard deviations on either side of the mean of an interval that holds the truth with 95 %. A normal
@@ -67,14 +69,27 @@ impl Thompson {
 
 impl<const C: usize> Exact<C> {
     fn view(&mut self, key: &NodeKey, now_s: f64) -> Option<View> {
-        let plan = self.plan_of(key, now_s)?;
         let (id, node) = match key.level {
             Level::Path => {
                 let id = self.tree.find(&key.key)?;
                 (Some(id), self.tree.group_of(id))
             }
+            // A group that is only heard of may have no node: then the next one above chooses.
+            Level::Group if self.tree.is_heard_of(&key.key) => {
+                (None, self.tree.deepest(&Lineage::of_key(&key.key)))
+            }
             _ => (None, self.tree.find_node(key)?),
         };
+        let plan = match id {
+            Some(id) => self.plan_of_path(id, now_s),
+            None => self.plan_of_node(node, now_s),
+        };
+        let group = match key.level {
+            Level::Path => Some(self.tree.node_key(node).key),
+            Level::Group => Some(key.key),
+            _ => None,
+        };
+        let foreign = group.and_then(|group| self.foreign(&group, id, now_s).ok().flatten());
         let belief = match id {
             Some(id) => self.tree.belief(id, now_s),
             None => self.tree.belief_below(node, now_s),
@@ -99,6 +114,7 @@ impl<const C: usize> Exact<C> {
             queued_share,
             bonus: self.settings.choice.with_queued_share(queued_share).bonus,
             changed_s: self.changed_s(id, node),
+            foreign,
         })
     }
 

@@ -53,6 +53,8 @@ pub struct PolicySettings {
     pub rescue_cost: f64,
     /// The share of steered groups, in percent.
     pub steer_percent: u32,
+    /// Whether choices use what other hosts of a fleet say.
+    pub uses_fleet: bool,
     /// The conditions to move a long connection to another algorithm; `None`: never.
     pub moves: Option<MoveTerms>,
 }
@@ -139,6 +141,7 @@ impl PolicyLearner {
         };
         let restored = learner.take_up(&mut rows, now_s);
         read?;
+        learner.estimates_mut().use_foreign(settings.uses_fleet);
         learner.publish_all();
         let policy = PolicyLearner {
             drawn: vec![Drawn::default(); settings.arms.len()],

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use tcpilot_abi::{TP_MAX_POLICIES, tp_config};
-use tcpilot_config::Config;
+use tcpilot_config::{Config, Hear};
 use tcpilot_core::choice_dist::AssignmentSecrets;
 use tcpilot_learner::{Level, learner::key_bytes, saved_at_s, saved_domain};
 
@@ -82,6 +82,11 @@ pub fn policy_settings(
                 ssthresh_floor: config.ssthresh.floor_packets,
             },
             steer_percent: keys.steer_percent,
+            uses_fleet: greedy.is_none()
+                && config
+                    .fleet
+                    .as_ref()
+                    .is_some_and(|fleet| fleet.hear == Hear::On),
             moves: (keys.move_long && !config.dry_run).then(|| MoveTerms {
                 gain: (f64::from(keys.move_gain_percent) / 100.0).ln_1p(),
                 every_ns: u64::from(keys.move_every_s) * 1_000_000_000,

@@ -9,7 +9,7 @@ use tcpilot_core::Prefix;
 use tcpilot_kernel::Live;
 use tcpilot_learner::{
     Level, Lineage, NodeKey,
-    learner::{Estimate, View},
+    learner::{Estimate, Foreign, View},
     lineage::{Class, Key},
 };
 
@@ -21,7 +21,8 @@ use super::{
     switches::Switched,
 };
 use crate::figures::{
-    AlgorithmView, ChangeView, DecisionView, DrawnAlgorithm, LearningStatus, PathView, PolicyStatus,
+    AlgorithmView, ChangeView, DecisionView, DrawnAlgorithm, FleetView, LearningStatus, PathView,
+    PolicyStatus,
 };
 
 /// Maximum number of changes in `status`.
@@ -264,6 +265,9 @@ fn nearest(policy: &PolicyLearner, remote: &Prefix) -> Vec<NodeKey> {
             .learner
             .paths()
             .map(|path| Lineage::of_key(&path.key).node(level));
+        // Groups that only other hosts know have no paths.
+        let heard = policy.learner.estimates().foreign_groups();
+        let nodes = nodes.chain(heard.filter(|node| node.level == level));
         let is_there = |node: &NodeKey| {
             let prefix = prefix_of(&node.key);
             prefix.covers(remote) || remote.covers(&prefix)
@@ -300,6 +304,10 @@ fn path_view(policy: &PolicyLearner, view: &View, now_s: f64) -> PathView {
         undone: switched.undone,
         moved: switched.moved,
         changed_age_s: view.changed_s.map(|changed_s| tenths(now_s - changed_s)),
+        fleet: view
+            .foreign
+            .as_ref()
+            .map(|foreign| fleet_view(policy, view, foreign)),
         algorithms: algorithms(policy, view, &switched),
         ..PathView::default()
     };
@@ -328,6 +336,21 @@ fn algorithms(policy: &PolicyLearner, view: &View, switched: &Switched) -> Vec<A
             },
         )
         .collect()
+}
+
+/// What other hosts say of a path's group.
+fn fleet_view(policy: &PolicyLearner, view: &View, foreign: &Foreign) -> FleetView {
+    let settings = &policy.settings;
+    let names = settings.arms.names().iter().cloned();
+    let shares = settings.shares(&view.key, &foreign.otherwise);
+    FleetView {
+        connections: tenths(foreign.connections),
+        believed: foreign.believed,
+        paths: foreign.paths,
+        age_s: tenths(foreign.age_s),
+        used: foreign.is_used,
+        shares_otherwise: names.zip(shares).collect(),
+    }
 }
 
 fn effect(estimate: &Estimate) -> AlgorithmView {

@@ -80,6 +80,7 @@ pub fn settings(steer_percent: u32) -> PolicySettings {
         },
         rescue_cost: 0.1,
         steer_percent,
+        uses_fleet: false,
         moves: None,
     }
 }

@@ -18,6 +18,7 @@ use tcpilot_learner::{
     Level, NodeKey,
     bytes::{Reader, Writer},
     learner::{KEY_BYTES, key_bytes},
+    lineage::Key,
 };
 
 use crate::figures::PathView;
@@ -100,6 +101,16 @@ impl Book {
         if let Some(arm) = sample.arm().and_then(|arm| arms.get_mut(arm)) {
             arm.take(sample, is_update);
         }
+    }
+
+    /// Ended connections of a path, also before the last restart.
+    pub fn connections(&self, path: &Key) -> u32 {
+        let key = NodeKey {
+            level: Level::Path,
+            key: *path,
+        };
+        let place = self.place(&key_bytes(&key));
+        place.map_or(0, |place| self.paths[place].connections())
     }
 
     /// Puts the measures of a path into its view; those of its algorithms are in the learner's order there.

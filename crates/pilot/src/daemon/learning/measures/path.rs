@@ -195,6 +195,11 @@ impl OfPath {
         passed
     }
 
+    /// Ended connections.
+    pub fn connections(&self) -> u32 {
+        self.connections
+    }
+
     /// Takes in a record; the windows are those of its time.
     pub fn take(&mut self, sample: &Sample, windows: &Windows) {
         self.rate.add_greatest(sample.rate);

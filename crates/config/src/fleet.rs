@@ -1,0 +1,19 @@
+//! `[fleet]`: the daemon's part in a fleet. It takes part only if the file has this section.
+
+use super::settings::settings;
+use super::values::Hear;
+
+settings! {
+    /// `[fleet]`: the exchange with `tcpilot-fleet`, the agent of this host.
+    Fleet {
+        /// Folder of the agent: `state_dir` in its own settings. The daemon writes what this host knows to `own` there,
+        /// and reads what other hosts say from `heard`.
+        dir: String = "/var/lib/tcpilot-fleet".to_owned();
+        /// Use of what other hosts say. "on": the learner thompson begins with it on addresses that are new to
+        /// this host. "show": it changes nothing, and `explain` shows the shares with it. "off": this host says what it
+        /// knows, and hears nothing.
+        hear: Hear = Hear::On;
+        /// Seconds between two writings of what this host knows. It is written only if connections have changed it.
+        say_every_s: u32 = 60, 1..=3600;
+    }
+}

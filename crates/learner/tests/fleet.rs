@@ -1,0 +1,355 @@
+//! What a learner says to a fleet, and what it makes of the other hosts' messages.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod common;
+
+use common::{lineage, seen, teach};
+use tcpilot_learner::learner::{Facts, Foreign, Heard};
+use tcpilot_learner::lineage::Key;
+use tcpilot_learner::{Learner as _, Level, Lineage, NodeKey, Settings, Thompson};
+
+const RTT_US: u32 = 40_000;
+const HALF_LIFE_S: f64 = 21_600.0;
+
+fn learner() -> Thompson {
+    Thompson::new(2, Settings::default()).unwrap()
+}
+
+/// A learner that uses what it hears.
+fn listener() -> Thompson {
+    let mut learner = learner();
+    learner.use_foreign(true);
+    learner
+}
+
+fn path(group: u8, host: u8) -> Lineage {
+    lineage(group, host, RTT_US)
+}
+
+fn group(group: u8) -> Key {
+    path(group, 1).group
+}
+
+/// What a host says of a group whose paths have taught it this advantage.
+fn said(number: u8, advantage: f64) -> Vec<f32> {
+    let mut host = learner();
+    for one in 1..5 {
+        teach(&mut host, path(number, one), &[0.0, advantage], 10, 0.0);
+    }
+    own(&mut host, number, 200.0)
+}
+
+/// What a learner says of a group; nothing is empty.
+fn own(learner: &mut Thompson, number: u8, now_s: f64) -> Vec<f32> {
+    let mut numbers = Vec::new();
+    let next = learner.own_groups(0, usize::MAX, now_s, |of| {
+        if *of.key == group(number) {
+            numbers = of.numbers.to_vec();
+        }
+    });
+    assert_eq!(next, None);
+    numbers
+}
+
+fn hear_some(learner: &mut Thompson, said: &[(u8, &[f32])], now_s: f64) -> Vec<Heard> {
+    let facts = Facts {
+        paths_log2: 2,
+        age_s: 900.0,
+    };
+    learner.begin_hearing(now_s);
+    let hear = |(number, numbers): &(u8, &[f32])| {
+        learner.hear(&group(*number), numbers, 1.0, facts, now_s)
+    };
+    let heard = said.iter().map(hear).collect();
+    learner.end_hearing();
+    heard
+}
+
+fn hear(learner: &mut Thompson, number: u8, numbers: &[f32], now_s: f64) {
+    assert_eq!(
+        hear_some(learner, &[(number, numbers)], now_s),
+        [Heard::Taken]
+    );
+}
+
+fn share(learner: &mut Thompson, of: &Lineage, now_s: f64) -> f64 {
+    learner.plan(of, now_s).shares[1]
+}
+
+fn foreign(learner: &mut Thompson, number: u8, now_s: f64) -> Option<Foreign> {
+    let key = NodeKey {
+        level: Level::Group,
+        key: group(number),
+    };
+    learner.view(&key, now_s)?.foreign
+}
+
+fn close(a: &[f32], b: &[f32], part: f32) {
+    assert_eq!(a.len(), b.len());
+    for (x, y) in a.iter().zip(b) {
+        assert!((x - y).abs() < part * (1.0 + y.abs()), "{a:?} {b:?}");
+    }
+}
+
+#[test]
+fn first_connections_follow_what_others_say() {
+    // Of a lossy way nothing is known but that losses often come with a queue, so an algorithm has to bring much.
+    let (good, bad) = (said(100, 1.6), said(101, -0.8));
+    let mut newcomer = listener();
+    let heard = hear_some(&mut newcomer, &[(100, &good), (101, &bad)], 0.0);
+    assert_eq!(heard, [Heard::Taken; 2]);
+    let shares = [100, 101].map(|number| share(&mut newcomer, &path(number, 9), 0.0));
+    assert!(shares[0] > 0.9 && shares[1] < 0.1, "{shares:?}");
+    // Another group of the site profits, too.
+    let mut sites = listener();
+    hear(&mut sites, 100, &good, 0.0);
+    let sibling = share(&mut sites, &path(7, 1), 0.0);
+    assert!(
+        sibling > share(&mut learner(), &path(7, 1), 0.0) + 0.05,
+        "{sibling}"
+    );
+}
+
+#[test]
+fn a_host_never_says_what_it_heard() {
+    // Also the widths are learned meanwhile, so the sums are computed anew.
+    let (mut hearing, mut alone) = (listener(), learner());
+    let message = said(100, 0.8);
+    let mut now_s = 0.0;
+    for round in 0..8 {
+        hear(&mut hearing, 100, &message, now_s);
+        let before_s = now_s;
+        for learner in [&mut hearing, &mut alone] {
+            for host in 1..4 {
+                now_s = teach(learner, path(100, host), &[0.0, 0.2], 16, before_s);
+            }
+        }
+        let (a, b) = (own(&mut hearing, 100, now_s), own(&mut alone, 100, now_s));
+        // The widths are learned around all that is known, so they differ a little from the 256th sample on.
+        close(&a, &b, if round < 5 { 1e-4 } else { 1e-2 });
+        assert!(b[0] > 1.0, "{round}: {b:?}");
+    }
+    assert_eq!(own(&mut hearing, 101, now_s), [0.0; 0]);
+}
+
+#[test]
+fn hearing_twice_equals_hearing_once() {
+    let message = said(100, 0.4);
+    let (mut once, mut often) = (listener(), listener());
+    hear(&mut once, 100, &message, 50.0);
+    for _ in 0..5 {
+        hear(&mut often, 100, &message, 50.0);
+    }
+    let beliefs = [&mut once, &mut often].map(|learner| {
+        let key = path(100, 1).node(Level::Group);
+        learner.view(&key, 50.0).unwrap().estimates[0].mean
+    });
+    assert!((beliefs[0] - beliefs[1]).abs() < 1e-9, "{beliefs:?}");
+}
+
+#[test]
+fn a_message_ages_by_the_groups_half_life() {
+    let message = said(100, 0.8);
+    let mut half = message.clone();
+    half.iter_mut().for_each(|x| *x /= 2.0);
+    let (mut old, mut young) = (listener(), listener());
+    hear(&mut old, 100, &message, 0.0);
+    hear(&mut young, 100, &half, HALF_LIFE_S);
+    let [a, b] = [&mut old, &mut young].map(|it| foreign(it, 100, HALF_LIFE_S).unwrap());
+    assert!(
+        (a.connections / b.connections - 1.0).abs() < 1e-3,
+        "{a:?} {b:?}"
+    );
+    assert!((a.age_s - 900.0 - HALF_LIFE_S).abs() < 1.0, "{a:?}");
+    let beliefs = [&mut old, &mut young].map(|learner| {
+        let key = path(100, 1).node(Level::Group);
+        learner.view(&key, HALF_LIFE_S).unwrap().estimates[0].mean
+    });
+    assert!((beliefs[0] - beliefs[1]).abs() < 1e-3, "{beliefs:?}");
+}
+
+#[test]
+fn a_changed_group_drops_its_message_for_a_half_life() {
+    let message = said(100, 0.8);
+    let mut learner = listener();
+    let mut now_s = 0.0;
+    for host in 1..6 {
+        now_s = teach(&mut learner, path(100, host), &[0.0, 0.8], 20, 0.0);
+    }
+    hear(&mut learner, 100, &message, now_s);
+    // Now bbr is the worse one, on all paths.
+    let mut changed = false;
+    for round in 0..60u64 {
+        for host in 1..6 {
+            let arm = (round % 2) as usize;
+            let nats = 13.0 + [0.0, -2.0][arm];
+            now_s += 2.0;
+            let learned = learner.observe(&seen(path(100, host), arm, nats, now_s));
+            changed |= learned.unwrap().levels_changed > 0;
+        }
+    }
+    assert!(changed);
+    assert_eq!(foreign(&mut learner, 100, now_s), None);
+    let again = |learner: &mut Thompson, at_s| hear_some(learner, &[(100, &message)], at_s);
+    assert_eq!(again(&mut learner, now_s), [Heard::Changed]);
+    assert_eq!(foreign(&mut learner, 100, now_s), None);
+    assert_eq!(again(&mut learner, now_s + HALF_LIFE_S), [Heard::Taken]);
+}
+
+#[test]
+fn what_is_only_shown_changes_no_choice() {
+    let message = said(100, 0.8);
+    let (mut shown, mut alone) = (learner(), learner());
+    shown.use_foreign(false);
+    for learner in [&mut shown, &mut alone] {
+        teach(learner, path(100, 1), &[0.0, 0.0], 6, 0.0);
+    }
+    let heard = hear_some(&mut shown, &[(100, &message), (101, &message)], 120.0);
+    assert_eq!(heard, [Heard::Taken; 2]);
+    assert_eq!(shown.node_count(), alone.node_count());
+    for of in [path(100, 1), path(100, 2), path(101, 1), path(7, 1)] {
+        assert_eq!(shown.plan(&of, 130.0), alone.plan(&of, 130.0), "{of:?}");
+    }
+    for number in [100, 101] {
+        let foreign = foreign(&mut shown, number, 130.0).unwrap();
+        let (now, then) = (
+            share(&mut shown, &path(number, 9), 130.0),
+            foreign.otherwise.shares[1],
+        );
+        assert!(
+            !foreign.is_used && then > now + 0.2,
+            "{number}: {now} {then}"
+        );
+    }
+    teach(&mut shown, path(100, 2), &[0.0, 0.0], 6, 130.0);
+    teach(&mut alone, path(100, 2), &[0.0, 0.0], 6, 130.0);
+    assert_eq!(
+        shown.plan(&path(100, 2), 300.0),
+        alone.plan(&path(100, 2), 300.0)
+    );
+}
+
+#[test]
+fn shares_without_the_fleet_are_those_of_a_host_alone() {
+    let message = said(100, 0.8);
+    let (mut hearing, mut alone) = (listener(), learner());
+    for learner in [&mut hearing, &mut alone] {
+        teach(learner, path(100, 1), &[0.0, 0.1], 6, 0.0);
+    }
+    hear(&mut hearing, 100, &message, 120.0);
+    for of in [
+        path(100, 1).node(Level::Path),
+        path(100, 1).node(Level::Group),
+    ] {
+        let foreign = hearing.view(&of, 120.0).unwrap().foreign.unwrap();
+        let alone = alone.view(&of, 120.0).unwrap().plan.shares[1];
+        assert!(foreign.is_used && foreign.believed > 0.9, "{foreign:?}");
+        assert!((foreign.otherwise.shares[1] - alone).abs() < 1e-3, "{of:?}");
+    }
+}
+
+#[test]
+fn own_samples_overrule_a_lie() {
+    // The most that a fleet of two lets through: a precision of 1/0.3².
+    let lie = [11.0, 33.0];
+    let (mut misled, mut alone) = (listener(), learner());
+    hear(&mut misled, 100, &lie, 0.0);
+    for learner in [&mut misled, &mut alone] {
+        for host in 1..4 {
+            teach(learner, path(100, host), &[0.0, -0.7], 8, 0.0);
+        }
+    }
+    let believed = foreign(&mut misled, 100, 200.0).unwrap().believed;
+    let shares = [&mut misled, &mut alone].map(|it| share(it, &path(100, 9), 200.0));
+    assert_eq!(believed, 0.0);
+    assert!((shares[0] - shares[1]).abs() < 0.02, "{shares:?}");
+}
+
+#[test]
+fn a_message_that_is_not_said_again_leaves_no_trace() {
+    let message = said(100, 0.8);
+    let (mut hearing, mut alone) = (listener(), learner());
+    for learner in [&mut hearing, &mut alone] {
+        teach(learner, path(100, 1), &[0.0, 0.1], 6, 0.0);
+    }
+    hear_some(&mut hearing, &[(100, &message), (101, &message)], 120.0);
+    assert_eq!(hearing.node_count(), alone.node_count() + 1);
+    hear_some(&mut hearing, &[], 120.0);
+    assert_eq!(hearing.foreign_groups().count(), 0);
+    assert_eq!(hearing.node_count(), alone.node_count());
+    for of in [path(100, 1), path(100, 9), path(7, 1)] {
+        let shares = [&mut hearing, &mut alone].map(|it| share(it, &of, 120.0));
+        assert!((shares[0] - shares[1]).abs() < 1e-3, "{shares:?}");
+    }
+}
+
+#[test]
+fn unknown_groups_take_half_of_the_room() {
+    let mut settings = Settings::default();
+    settings.memory.paths_max = 64;
+    let mut learner = Thompson::new(2, settings).unwrap();
+    learner.use_foreign(true);
+    let message = said(0, 0.8);
+    let all: Vec<(u8, &[f32])> = (0..200).map(|number| (number, &message[..])).collect();
+    let heard = hear_some(&mut learner, &all, 0.0);
+    let taken = heard.iter().filter(|heard| **heard == Heard::Taken).count();
+    assert!((10..=18).contains(&taken), "{taken}");
+    assert!(learner.node_count() <= 20, "{}", learner.node_count());
+    // A group that is known is heard nevertheless.
+    teach(&mut learner, path(250, 1), &[0.0, 0.1], 2, 0.0);
+    hear(&mut learner, 250, &message, 60.0);
+}
+
+#[test]
+fn messages_survive_a_restart_and_end_with_the_fleet() {
+    let message = said(100, 0.8);
+    let (mut hearing, mut alone) = (listener(), learner());
+    for learner in [&mut hearing, &mut alone] {
+        teach(learner, path(100, 1), &[0.0, 0.1], 6, 0.0);
+    }
+    hear(&mut hearing, 100, &message, 120.0);
+    let restored = |learner: &mut Thompson| {
+        let mut rows = Vec::new();
+        learner.save(true, |key, row| {
+            rows.push((key.to_vec(), row.unwrap().to_vec()))
+        });
+        let (learner, read) = Thompson::restore(2, Settings::default(), rows, 120.0).unwrap();
+        assert_eq!(read.damaged, 0);
+        learner
+    };
+    let (mut same, before) = (
+        restored(&mut hearing),
+        foreign(&mut hearing, 100, 120.0).unwrap(),
+    );
+    same.use_foreign(true);
+    let after = foreign(&mut same, 100, 120.0).unwrap();
+    assert!(
+        (after.connections / before.connections - 1.0).abs() < 1e-3,
+        "{before:?} {after:?}"
+    );
+    assert_eq!((after.paths, after.is_used), (4, true));
+    close(
+        &own(&mut same, 100, 120.0),
+        &own(&mut alone, 100, 120.0),
+        1e-4,
+    );
+    let shares = [&mut same, &mut hearing].map(|it| share(it, &path(100, 9), 120.0));
+    assert!((shares[0] - shares[1]).abs() < 1e-3, "{shares:?}");
+
+    let mut without = restored(&mut hearing);
+    without.use_foreign(false);
+    for of in [path(100, 9), path(7, 1)] {
+        let shares = [&mut without, &mut alone].map(|it| share(it, &of, 120.0));
+        assert!((shares[0] - shares[1]).abs() < 1e-3, "{shares:?}");
+    }
+}
+
+#[test]
+fn impossible_messages_are_not_taken() {
+    let mut learner = listener();
+    for numbers in [&[-9.0, 1.0][..], &[1.0, 0.0, 1.0, 0.0, 0.0], &[]] {
+        let heard = hear_some(&mut learner, &[(100, numbers)], 0.0);
+        assert_eq!(heard, [Heard::Unusable], "{numbers:?}");
+    }
+    assert_eq!(learner.foreign_groups().count(), 0);
+}
