@@ -38,6 +38,7 @@ mod forget;
 mod loss;
 pub(crate) mod saved;
 mod store;
+mod typical;
 
 pub use store::Node;
 pub(crate) use store::Share;

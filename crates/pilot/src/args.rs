@@ -102,12 +102,45 @@ pub struct ListArgs {
     pub ask: AskArgs,
 }
 
+/// Options of `tcpilot status`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Also show the counts: connections by reason, traffic, learner, tunings, memory
+    #[arg(long)]
+    pub verbose: bool,
+    /// The question.
+    #[command(flatten)]
+    pub ask: AskArgs,
+}
+
+/// The selection of a list of paths.
+#[derive(Debug, Args)]
+pub struct PathsArgs {
+    /// Show a row for each algorithm of each path, with its share, instead of one for each address
+    #[arg(long)]
+    pub all: bool,
+    /// The selection.
+    #[command(flatten)]
+    pub list: SelectArgs,
+}
+
+/// Options of `tcpilot paths`.
+#[derive(Debug, Args)]
+pub struct PathListArgs {
+    /// The selection.
+    #[command(flatten)]
+    pub list: PathsArgs,
+    /// The question.
+    #[command(flatten)]
+    pub ask: AskArgs,
+}
+
 /// Options of `tcpilot top`.
 #[derive(Debug, Args)]
 pub struct TopArgs {
     /// The selection.
     #[command(flatten)]
-    pub list: SelectArgs,
+    pub list: PathsArgs,
     /// The socket.
     #[command(flatten)]
     pub socket: SocketArgs,

@@ -5,7 +5,7 @@ use clap::Args;
 use crate::select::ListQuery;
 
 /// The selection, order and columns of a list.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct QueryArgs {
     /// Show only matching rows; if you give several filters, all must match
     ///
@@ -33,7 +33,7 @@ pub struct QueryArgs {
 }
 
 /// The selection, order and columns of a list of paths or connections.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct SelectArgs {
     /// Rows and columns.
     #[command(flatten)]

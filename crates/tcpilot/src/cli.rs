@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use tcpilot_pilot::{
     args::{
-        AskArgs, ConfigCommand, ExplainArgs, ListArgs, MetricsArgs, ReportArgs, RunArgs,
-        StateCommand, TopArgs,
+        ConfigCommand, ExplainArgs, ListArgs, MetricsArgs, PathListArgs, ReportArgs, RunArgs,
+        StateCommand, StatusArgs, TopArgs,
     },
     figures::{FlowView, PathView},
 };
@@ -44,11 +44,14 @@ pub struct Cli {
 pub enum Command {
     /// Run the pilot in the foreground until SIGINT or SIGTERM
     Run(RunArgs),
-    /// Show the daemon: its cgroup, its algorithms, connections by reason, and anything degraded
-    Status(AskArgs),
-    /// Show every path with its algorithms: connections, share, least RTT, highest rate, effect
+    /// Show in five lines what the daemon does, what is wrong, whether it helps, where, and what it leaves alone
+    Status(StatusArgs),
+    /// Show every address: its algorithm, and the expected Mbit/s with tcpilot and without
+    ///
+    /// Each rate has its 95 % interval. Sure means that the whole interval of the gain is above zero. If an address has
+    /// several paths (its RTT, or its connections' side, differs), the row shows the most experienced one.
     #[command(after_long_help = select::help::<PathView>())]
-    Paths(ListArgs),
+    Paths(PathListArgs),
     /// Show live connections: addresses, congestion control, why, RTT, rate, loss
     #[command(after_long_help = select::help::<FlowView>())]
     Flows(ListArgs),

@@ -215,8 +215,8 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
                 drop(control);
                 return Err(upgrade::start_anew(&successor, times, &listener));
             }
-            Ok(ServeEnd::End) => return end(args, daemon, Ok(())),
-            Err(failure) => return end(args, daemon, Err(failure)),
+            Ok(ServeEnd::End) => return end(args, daemon, screen, Ok(())),
+            Err(failure) => return end(args, daemon, screen, Err(failure)),
         }
     }
 }
@@ -256,8 +256,14 @@ fn open_screen(args: &RunArgs) -> io::Result<Option<live::Screen>> {
     }
 }
 
-/// Ends the daemon for good.
-fn end(args: &RunArgs, daemon: Daemon, result: Result<(), Failure>) -> Result<(), Failure> {
+/// Ends the daemon for good. The report comes after the screen is closed: closing wipes all that is on it.
+fn end(
+    args: &RunArgs,
+    daemon: Daemon,
+    screen: Option<live::Screen>,
+    result: Result<(), Failure>,
+) -> Result<(), Failure> {
+    drop(screen);
     manager::stopping();
     finish(args, daemon, result)
 }
@@ -373,7 +379,7 @@ impl Daemon {
             if let Some(shown) = screen {
                 match shown.show(
                     &table::status(&self.status()),
-                    &table::paths(&self.path_views()),
+                    &table::addresses(&self.path_views()),
                 ) {
                     Ok(quit) if quit => break,
                     Ok(_) => {}

@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 
+mod address;
 mod effect;
 mod flow;
 pub(crate) mod measure;
@@ -13,6 +14,7 @@ mod status;
 mod stored;
 mod tuning;
 
+pub use address::AddressView;
 pub use effect::{
     ChoicesView, EffectReport, GroupView, MeasureView, PointView, PolicyEffect, StopView,
 };

@@ -19,7 +19,9 @@ fn change(value: f64, measure: &str) -> String {
     } else {
         " %"
     };
-    format!("{:+.1}{unit}", 100.0 * value)
+    // Not "-0.0".
+    let shown = (1000.0 * value).round() / 10.0 + 0.0;
+    format!("{shown:+.1}{unit}")
 }
 
 /// The Gregorian date in UTC of a time in seconds since 1970 (Hinnant, *chrono-compatible low-level date
@@ -35,19 +37,38 @@ fn day(unix_s: u64) -> String {
     format!("{year:04}-{month:02}-{:02}", doy - (153 * mp + 2) / 5 + 1)
 }
 
-/// The verdict, and the number of missing pairs.
+/// How sure the change is: the verdict, or the next step towards one. It says what comes first.
 fn verdict(m: &MeasureView) -> String {
-    let Some(missing) = m.pairs_missing else {
-        return m.verdict.clone();
+    let in_time =
+        |s: Option<u64>| s.map_or_else(String::new, |s| format!(", in about {}", rough(s)));
+    let verdict = match m.verdict.as_str() {
+        "better" => "better, sure",
+        "worse" => "worse, sure",
+        "not shown" => "no effect worth having",
+        _ => match (m.interval_pairs_missing, m.pairs_missing) {
+            (Some(missing), _) => {
+                let when = in_time(m.interval_in_s);
+                return format!("not proven: first interval at 20 pairs, {missing} to go{when}");
+            }
+            (None, Some(missing)) => {
+                let when = in_time(m.ready_in_s);
+                let pairs = number(missing, "pair");
+                return format!("not proven: about {pairs} more at this effect{when}");
+            }
+            (None, None) => m.verdict.as_str(),
+        },
     };
-    let when = m
-        .ready_in_s
-        .map_or_else(String::new, |s| format!(", {} from now", duration(s)));
-    format!(
-        "{}: about {} more{when}",
-        m.verdict,
-        number(missing, "pair")
-    )
+    verdict.to_owned()
+}
+
+/// A forecast of time: one unit, since it is an estimate.
+fn rough(s: u64) -> String {
+    match s {
+        0..90 => "1 min".to_owned(),
+        90..5400 => format!("{} min", (s + 30) / 60),
+        5400..172_800 => format!("{} h", (s + 1800) / 3600),
+        _ => format!("{} d", (s + 43_200) / 86_400),
+    }
 }
 
 fn line_of(m: &MeasureView) -> String {
@@ -125,7 +146,9 @@ pub fn text(r: &EffectReport) -> String {
 fn price(r: &EffectReport) -> String {
     let share = 100.0 * r.connections_held_out as f64 / r.connections_all.max(1) as f64;
     let missed = match r.hold_out_cost {
-        cost if cost > 0.0 => format!(", which missed the goodput of {cost:.1}"),
+        cost if cost > 0.0 => {
+            format!(", which missed as much goodput as {cost:.1} connections have")
+        }
         _ => String::new(),
     };
     format!(
@@ -150,18 +173,19 @@ pub fn line(r: &EffectReport) -> String {
             number(stops, "place")
         ),
     };
-    let goodput =
-        r.measures
-            .first()
-            .map_or_else(String::new, |m| match (m.change, m.low, m.high) {
-                (Some(mean), Some(low), Some(high)) => format!(
-                    "goodput {} ({} … {}), {}",
-                    change(mean, ""),
-                    change(low, ""),
-                    change(high, ""),
-                    verdict(m)
-                ),
-                _ => format!("goodput {}", verdict(m)),
-            });
+    let goodput = r.measures.first().map_or_else(String::new, |m| {
+        let told = |value: f64| change(value, "");
+        match (m.change, m.low.zip(m.high)) {
+            (Some(mean), Some((low, high))) => format!(
+                "goodput {} ({} to {}), {}",
+                told(mean),
+                told(low),
+                told(high),
+                verdict(m)
+            ),
+            (Some(mean), None) => format!("goodput {} so far, {}", told(mean), verdict(m)),
+            _ => format!("goodput {}", verdict(m)),
+        }
+    });
     format!("{goodput} · held out: {}{stopped}", how(r))
 }
