@@ -102,6 +102,23 @@ pub struct ListArgs {
     pub ask: AskArgs,
 }
 
+/// Options of `tcpilot check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// Configuration file [default: /etc/tcpilot/tcpilot.toml if it exists]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The cgroup v2 directory to steer [default: all, the root found in /proc/mounts]
+    #[arg(long, value_name = "DIR")]
+    pub cgroup: Option<PathBuf>,
+    /// Measure the traffic for this many seconds; 0 does not measure it
+    #[arg(long, value_name = "COUNT", default_value_t = 10)]
+    pub seconds: u64,
+    /// Print JSON for scripts
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Options of `tcpilot status`.
 #[derive(Debug, Args)]
 pub struct StatusArgs {

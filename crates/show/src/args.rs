@@ -15,8 +15,7 @@ pub struct QueryArgs {
     /// missing value. A TEXT alone may stand in any of the usual columns. Quote `<` and `>` in a shell.
     #[arg(long, value_name = "FILTER")]
     pub filter: Vec<String>,
-    /// Sort by these columns, least first; `-KEY` puts the greatest first. A path stands where its first
-    /// algorithm belongs
+    /// Sort by these columns, least first; `-KEY` puts the greatest first
     #[arg(
         long,
         value_name = "KEY",

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use tcpilot_pilot::{
     args::{
-        ConfigCommand, ExplainArgs, ListArgs, MetricsArgs, PathListArgs, ReportArgs, RunArgs,
-        StateCommand, StatusArgs, TopArgs,
+        CheckArgs, ConfigCommand, ExplainArgs, ListArgs, MetricsArgs, PathListArgs, ReportArgs,
+        RunArgs, StateCommand, StatusArgs, TopArgs,
     },
     figures::{FlowView, PathView},
 };
@@ -44,6 +44,10 @@ pub struct Cli {
 pub enum Command {
     /// Run the pilot in the foreground until SIGINT or SIGTERM
     Run(RunArgs),
+    /// Check whether tcpilot can run here, and how much of this host's traffic it could steer; it changes nothing
+    ///
+    /// The exit status is 0 if `tcpilot run` would start, and otherwise the one that `run` would have.
+    Check(CheckArgs),
     /// Show in five lines what the daemon does, what is wrong, whether it helps, where, and what it leaves alone
     Status(StatusArgs),
     /// Show every address: its algorithm, and the expected Mbit/s with tcpilot and without

@@ -37,7 +37,7 @@ use std::{
 };
 
 use tcpilot_abi::{Trouble, tp_config, tp_rule};
-use tcpilot_config::{Config, RuleTemplate, Text};
+use tcpilot_config::{Algorithm, Config, RuleTemplate, Text};
 use tcpilot_kernel::{
     Pilot,
     cc::{Held, Kept},
@@ -60,6 +60,7 @@ use signals::Signals;
 use start::Prepared;
 use state_file::StateFile;
 use traffic::Traffic;
+pub use traffic::device_bytes;
 use trial::Successor;
 use upgrade::Upgrade;
 
@@ -147,6 +148,12 @@ enum ServeEnd {
 /// Those of [`Config::load`]; a file named by the user must exist.
 pub fn load_config(file: Option<&Path>) -> Result<Config, Failure> {
     Ok(Config::of(load_text(file)?.as_ref())?)
+}
+
+/// Replaces the word for the kernel's built-in default by its name.
+pub fn resolve_defaults(config: &mut Config) {
+    let built_in = host::built_in_default().and_then(|name| Algorithm::new(&name));
+    usable_arms::resolve_built_in(&mut config.replace_defaults, built_in);
 }
 
 /// Warnings about the configuration on this host.

@@ -203,7 +203,13 @@ pub fn help<L: Listed>() -> String {
         format!("  {:<width$}  {heading}{doc}\n", key.word)
     });
     let lines: String = lines.collect();
-    format!("Columns, by the names that --columns, --sort and --filter take:\n{lines}")
+    let parts = match L::PARTS {
+        "" => String::new(),
+        parts => {
+            format!("\nA row of a list with {parts} stands where the first of them belongs.\n")
+        }
+    };
+    format!("Columns, by the names that --columns, --sort and --filter take:\n{lines}{parts}")
 }
 
 /// A query about a list, as the user wrote it.
