@@ -71,6 +71,13 @@ fn rough(s: u64) -> String {
     }
 }
 
+/// The measures with a pair, and goodput: before the first pair the others would only say the same.
+fn shown(r: &EffectReport) -> impl Iterator<Item = &MeasureView> {
+    let measures = r.measures.iter().enumerate();
+    let shown = measures.filter(|(at, m)| *at == 0 || m.sums.count > 0);
+    shown.map(|(_, m)| m)
+}
+
 fn line_of(m: &MeasureView) -> String {
     let told = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| change(v, &m.name));
     let interval = match (m.low, m.high) {
@@ -78,7 +85,7 @@ fn line_of(m: &MeasureView) -> String {
         _ => "-".to_owned(),
     };
     format!(
-        "{:<34} {:>9}   {:<24} {}",
+        "{:<36} {:>9}   {:<24} {}",
         m.name,
         told(m.change),
         interval,
@@ -106,7 +113,7 @@ pub fn text(r: &EffectReport) -> String {
     }
     let age = duration(r.now_unix_s.saturating_sub(r.since_unix_s));
     let mut out = format!(
-        "Since {} ({age}), {}, {}, {} of 16 KiB or more\n\n{:<34} {:>9}   {:<24}\n",
+        "Since {} ({age}), {}, {}, {} of 16 KiB or more\n\n{:<36} {:>9}   {:<24}\n",
         day(r.since_unix_s),
         number(r.groups, "path group"),
         number(r.pairs, "block pair"),
@@ -115,7 +122,7 @@ pub fn text(r: &EffectReport) -> String {
         "change",
         "interval (95 %, valid at any look)",
     );
-    for measure in &r.measures {
+    for measure in shown(r) {
         let _ = writeln!(out, "{}", line_of(measure));
     }
     if let Some(worst) = r.worst.first().filter(|_| r.worst.len() > 1) {

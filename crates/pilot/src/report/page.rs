@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
-use super::{change, day, duration, how, number, price, verdict};
+use super::{change, day, duration, how, number, price, shown, verdict};
 use crate::figures::{EffectReport, GroupView, MeasureView};
 use crate::report::plot::{Axis, Plot, Row, escape, rows};
 
@@ -34,7 +34,7 @@ pub fn page(r: &EffectReport) -> String {
         Some(unknown) => format!("<p>Not known: {}.</p>", escape(unknown)),
         None => [
             summary(r),
-            measures(&r.measures),
+            measures(shown(r)),
             over_time(r),
             groups(r),
             choices(r),
@@ -62,7 +62,7 @@ fn summary(r: &EffectReport) -> String {
     )
 }
 
-fn measures(all: &[MeasureView]) -> String {
+fn measures<'a>(all: impl Iterator<Item = &'a MeasureView>) -> String {
     let mut out = "<div class=\"wide\"><table><thead><tr><th></th><th>Verdict</th><th>Change</th>\
                    <th>From</th><th>To</th><th>Pairs</th></tr></thead><tbody>\n"
         .to_owned();

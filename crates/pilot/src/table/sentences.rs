@@ -141,16 +141,22 @@ fn of_algorithm(path: &PathView, a: &AlgorithmView) -> String {
     };
     let gain = match [a.effect, a.effect_low, a.effect_high] {
         [Some(effect), Some(low), Some(high)] => format!(
-            "; {} more than the default, between {} and {}",
-            effect.shown(Unit::Share),
-            low.shown(Unit::Share),
-            high.shown(Unit::Share)
+            "; against the default {} ({} to {})",
+            signed(effect),
+            signed(low),
+            signed(high)
         ),
         _ if Some(&a.name) == path.baseline.as_ref() => "; it is the kernel's default".to_owned(),
         _ => String::new(),
     };
     let share = a.share.shown(Unit::Share);
     format!("  {name}: {share} of the next connections{used}{gain}\n")
+}
+
+/// A part as signed percent.
+fn signed(part: f64) -> String {
+    let sign = if part > 0.0 { "+" } else { "" };
+    format!("{sign}{}", part.shown(Unit::Share))
 }
 
 /// A gain that an algorithm has to bring is explained from here on.
