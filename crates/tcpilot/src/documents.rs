@@ -4,8 +4,9 @@
 use std::{fs, path::Path, sync::Mutex};
 
 use tcpilot_abi::Why;
+use tcpilot_pilot::check::{CheckReport, CheckView};
 use tcpilot_pilot::figures::{
-    AlgorithmView, ChangeView, ChoicesView, CohortView, DecisionView, DrawnAlgorithm, EffectReport,
+    AddressView, AlgorithmView, ChangeView, ChoicesView, CohortView, DecisionView, DrawnAlgorithm, EffectReport,
     ExplainedPath, Explanation, FlowView, GroupView, HistogramView, LearningStatus, MeasureView,
     PathView, PointView, PolicyEffect, PolicyStatus, RescueStatus, ShownView, StateSummary, Status,
     StopView, TrafficView, TuneView, TuningView, TuningsStatus, Upgrades,
@@ -85,6 +86,7 @@ fn sections_of_the_pilot() -> String {
             "The daemon.",
             &[
                 rows::<Status>(""),
+                rows::<AddressView>("gains[]."),
                 rows::<TrafficView>("traffic."),
                 rows::<RescueStatus>("rescued."),
                 rows::<LearningStatus>("learning."),
@@ -104,6 +106,11 @@ fn sections_of_the_pilot() -> String {
 /// Commands without a daemon.
 fn sections_of_the_watch() -> String {
     [
+        section(
+            "check",
+            "Whether tcpilot can run here. `traffic` has the fields of `status`.",
+            &[rows::<CheckReport>(""), rows::<CheckView>("checks[].")],
+        ),
         section("cc list", "All congestion controls.", &[rows::<cc::Algorithm>("algorithms[].")]),
         section("state show", "A summary of the knowledge that is kept.", &[rows::<StateSummary>("")]),
         section(
