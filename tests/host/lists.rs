@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{Read, Write},
-    process::{Command, Stdio},
+    process::Stdio,
     sync::{Arc, Mutex},
     thread,
 };
