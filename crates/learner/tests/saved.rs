@@ -457,7 +457,10 @@ fn age_alone_forgets_nothing_unasked() {
 #[test]
 fn typical_rewards_are_the_paths_own_and_are_saved() {
     let mut learner = Thompson::new(ARMS, Settings::default()).unwrap();
-    let paths = [(lineage(1, 1, 40_000), 13.0, 1e5), (lineage(2, 1, 40_000), 16.0, 1e8)];
+    let paths = [
+        (lineage(1, 1, 40_000), 13.0, 1e5),
+        (lineage(2, 1, 40_000), 16.0, 1e8),
+    ];
     let mut now_s = 1000.0;
     for i in 0..80 {
         let arm = (i % 2) as usize;
@@ -470,14 +473,20 @@ fn typical_rewards_are_the_paths_own_and_are_saved() {
         }
     }
     let typical = |learner: &mut Thompson, path: &Lineage, now_s| {
-        learner.view(&path.node(Level::Path), now_s).unwrap().typical
+        learner
+            .view(&path.node(Level::Path), now_s)
+            .unwrap()
+            .typical
     };
     let before = paths.map(|(path, nats, _)| {
         let typical = typical(&mut learner, &path, now_s);
         for (arm, truth) in [nats, nats + 0.5].into_iter().enumerate() {
             let found = typical[arm];
             assert!((found.mean - truth).abs() < 0.3, "{truth}: {found:?}");
-            assert!((found.low..=found.high).contains(&truth), "{truth}: {found:?}");
+            assert!(
+                (found.low..=found.high).contains(&truth),
+                "{truth}: {found:?}"
+            );
             assert!(found.high - found.low < 1.5, "{found:?}");
         }
         typical

@@ -213,22 +213,6 @@ pub fn plain(doc: &str) -> String {
     out
 }
 
-/// The meaning of the columns, a line or more each, for `--help`.
-pub fn help<V: View>() -> String {
-    let shown = V::FIGURES
-        .iter()
-        .filter_map(|f| Some((f.column.as_ref()?.heading, f.doc)));
-    let rows: Vec<_> = shown.collect();
-    let width = rows
-        .iter()
-        .map(|(heading, _)| heading.chars().count())
-        .max()
-        .unwrap_or(0);
-    rows.iter()
-        .map(|(heading, doc)| format!("  {heading:<width$}  {}\n", plain(doc)))
-        .collect()
-}
-
 /// Declares a view: `key: type, Unit, "Heading";` with a doc comment to explain the figure. Without a unit
 /// the figure is `Plain`; without a heading no table shows it.
 #[macro_export]

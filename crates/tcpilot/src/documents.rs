@@ -6,10 +6,10 @@ use std::{fs, path::Path, sync::Mutex};
 use tcpilot_abi::Why;
 use tcpilot_pilot::check::{CheckReport, CheckView};
 use tcpilot_pilot::figures::{
-    AddressView, AlgorithmView, ChangeView, ChoicesView, CohortView, DecisionView, DrawnAlgorithm, EffectReport,
-    ExplainedPath, Explanation, FlowView, GroupView, HistogramView, LearningStatus, MeasureView,
-    PathView, PointView, PolicyEffect, PolicyStatus, RescueStatus, ShownView, StateSummary, Status,
-    StopView, TrafficView, TuneView, TuningView, TuningsStatus, Upgrades,
+    AddressView, AlgorithmView, ChangeView, ChoicesView, CohortView, DecisionView, DrawnAlgorithm,
+    EffectReport, ExplainedPath, Explanation, FlowView, GroupView, HistogramView, LearningStatus,
+    MeasureView, PathView, PointView, PolicyEffect, PolicyStatus, RescueStatus, ShownView,
+    StateSummary, Status, StopView, TrafficView, TuneView, TuningView, TuningsStatus, Upgrades,
 };
 use tcpilot_show::figure::View;
 use tcpilot_watch::{census, fair, link, views as watch};

@@ -113,7 +113,7 @@ pub fn text(r: &EffectReport) -> String {
     }
     let age = duration(r.now_unix_s.saturating_sub(r.since_unix_s));
     let mut out = format!(
-        "Since {} ({age}), {}, {}, {} of 16 KiB or more\n\n{:<36} {:>9}   {:<24}\n",
+        "Since {} ({age}), {}, {} with {} of 16 KiB or more\n\n{:<36} {:>9}   {:<24}\n",
         day(r.since_unix_s),
         number(r.groups, "path group"),
         number(r.pairs, "block pair"),

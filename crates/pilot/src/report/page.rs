@@ -53,7 +53,7 @@ pub fn page(r: &EffectReport) -> String {
 fn summary(r: &EffectReport) -> String {
     let age = duration(r.now_unix_s.saturating_sub(r.since_unix_s));
     format!(
-        "<p>Since {} ({age}): {}, {}, {} of 16 KiB or more.</p><p class=\"dim\">Held out: {}.</p>\n",
+        "<p>Since {} ({age}): {}, {} with {} of 16 KiB or more.</p><p class=\"dim\">Held out: {}.</p>\n",
         day(r.since_unix_s),
         number(r.groups, "path group"),
         number(r.pairs, "block pair"),

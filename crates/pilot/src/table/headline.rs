@@ -99,13 +99,16 @@ fn alone(s: &Status) -> String {
     alone.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let total: u64 = alone.iter().map(|(_, count)| count).sum();
     let held_out = count(&Why::HeldOut);
-    let mut out = match total {
-        0 => "no connection".to_owned(),
-        _ => {
-            let reasons = alone.iter().take(REASONS).map(|(why, count)| {
-                let because = why.sentence().trim_end_matches(": left alone");
-                format!("{count} because {because}")
-            });
+    let because = |why: &Why| {
+        let sentence = why.sentence().trim_end_matches(": left alone");
+        format!("because {sentence}")
+    };
+    let mut out = match alone.as_slice() {
+        [] => "no connection".to_owned(),
+        [(why, count)] => format!("{}, {}", number(*count, "connection"), because(why)),
+        all => {
+            let reasons = all.iter().take(REASONS);
+            let reasons = reasons.map(|(why, count)| format!("{count} {}", because(why)));
             let reasons: Vec<String> = reasons.collect();
             format!("{}: {}", number(total, "connection"), reasons.join(" · "))
         }

@@ -71,7 +71,12 @@ fn paths_compare_with_their_namespaces_default() {
         ..record("10.0.0.7", second, 300)
     });
     let paths = learners.explain(&"10.0.0.7".parse().unwrap(), &Live::default());
-    let names: Vec<String> = paths[0].view.algorithms.iter().map(|a| a.name.clone()).collect();
+    let names: Vec<String> = paths[0]
+        .view
+        .algorithms
+        .iter()
+        .map(|a| a.name.clone())
+        .collect();
     for path in paths {
         let cookie = match path.netns {
             Some(super::super::views::Netns::Cookie(cookie)) => cookie,
