@@ -23,8 +23,8 @@ help: ## say what there is
 setup: ## install what building and testing need
 	@scripts/setup test
 
-run: build ## steer this host until Ctrl-C, then report what was done
-	@scripts/as-root $(TARGET)/release/tcpilot run --live
+run: build ## steer this host until Ctrl-C, then report what was done; ARGS="--cgroup DIR" adds options
+	@scripts/as-root $(TARGET)/release/tcpilot run --live $(ARGS)
 
 demo: release ## watch it learn a bad link, in namespaces or in a virtual machine
 	@scripts/demo.py

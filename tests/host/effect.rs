@@ -336,7 +336,7 @@ fn a_live_run_ends_with_the_effect() {
         status.arg("status").arg("--socket").arg(file("live.sock"));
         let output = status.output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
-        text.contains("effect   goodput insufficient data")
+        text.contains("helps  goodput not proven: first interval at 20 pairs")
             .then_some(())
     });
     run.signal(libc::SIGINT);
@@ -359,7 +359,7 @@ fn the_command_begins_and_ends_a_trial() {
         "{begun}"
     );
     assert!(report(&pilot)["trial_until_unix_s"].is_number());
-    assert!(printed(&pilot, &[]).contains("insufficient data: about "));
+    assert!(printed(&pilot, &[]).contains("not proven: first interval at 20 pairs"));
     printed(&pilot, &["--trial", "0"]);
     assert!(report(&pilot)["trial_until_unix_s"].is_null());
     let document: Value = serde_json::from_str(&printed(&pilot, &["--json"])).unwrap();

@@ -3,8 +3,7 @@
 use std::{
     fs::File,
     io::{Read, Write},
-    os::{fd::FromRawFd, unix::process::CommandExt},
-    process::{Command, Stdio},
+    process::Stdio,
     sync::{Arc, Mutex},
     thread,
 };
@@ -15,6 +14,7 @@ use tcpilot_tests::{Child, Daemon, FAR, Lab, Netns, Pair, Place, Sink, binary, i
 use crate::{
     ALWAYS_BBR,
     rescue::{OTHER, way},
+    terminal::in_terminal,
 };
 
 /// Another address on the way to [`OTHER`].
@@ -151,41 +151,6 @@ fn lists_obey_filter_sort_limit_and_columns() {
     }
 }
 
-/// The program in a terminal of 24 lines and 100 columns, and the terminal's other end.
-fn in_terminal(mut command: Command) -> (Child, File) {
-    let (mut master, mut slave) = (0, 0);
-    let size = libc::winsize {
-        ws_row: 24,
-        ws_col: 100,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
-    let none = std::ptr::null_mut();
-    // SAFETY: both numbers may be written, and the size is read.
-    let made = unsafe {
-        libc::openpty(
-            &raw mut master,
-            &raw mut slave,
-            none,
-            std::ptr::null(),
-            &raw const size,
-        )
-    };
-    assert_eq!(made, 0);
-    // The program must not have this end too, or it would never be closed.
-    // SAFETY: a plain system call about a number.
-    let set = unsafe { libc::fcntl(master, libc::F_SETFD, libc::FD_CLOEXEC) };
-    assert_eq!(set, 0);
-    // SAFETY: it was just opened, and nobody else in this process has it.
-    let other_end = unsafe { File::from_raw_fd(master) };
-    // SAFETY: between fork and exec only system calls are made.
-    unsafe { command.pre_exec(move || into_foreground(slave)) };
-    let child = Child(command.spawn().unwrap());
-    // SAFETY: nobody else in this process uses it.
-    unsafe { libc::close(slave) };
-    (child, other_end)
-}
-
 /// `tcpilot top` in a terminal of 24 lines and 100 columns, and its output there.
 struct Top {
     child: Child,
@@ -223,20 +188,6 @@ impl Top {
             fits(&String::from_utf8_lossy(&written)).then_some(())
         });
     }
-}
-
-/// Makes this process the leader of a session with the terminal `slave`. Call it between fork and exec.
-fn into_foreground(slave: i32) -> std::io::Result<()> {
-    // SAFETY: plain system calls about this process; no memory is allocated.
-    unsafe {
-        if libc::setsid() < 0 || libc::ioctl(slave, libc::TIOCSCTTY, 0) < 0 {
-            return Err(std::io::Error::last_os_error());
-        }
-        for fd in 0..2 {
-            libc::dup2(slave, fd);
-        }
-    }
-    Ok(())
 }
 
 #[test]

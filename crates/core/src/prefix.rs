@@ -98,6 +98,11 @@ impl Prefix {
         to_words(mask(self.len))
     }
 
+    /// The address, if the prefix is of one host.
+    pub fn host(&self) -> Option<IpAddr> {
+        (self.len == 128).then(|| IpAddr::from(Ipv6Addr::from(self.bits)).to_canonical())
+    }
+
     /// The length in bits of the 128: an IPv4 /24 has 120.
     pub fn len128(&self) -> u8 {
         self.len

@@ -268,6 +268,24 @@ pub fn registered_algorithms() -> Vec<String> {
     words("/proc/sys/net/ipv4/tcp_available_congestion_control")
 }
 
+/// Whether the kernel has this module, loaded or not, or built in: by the lists of depmod(8).
+pub fn has_module(module: &str) -> bool {
+    let release = kernel_release();
+    let lists = ["modules.dep", "modules.builtin"];
+    lists.iter().any(|list| {
+        let text = fs::read_to_string(format!("/lib/modules/{release}/{list}"));
+        text.is_ok_and(|text| lists_module(&text, module))
+    })
+}
+
+fn lists_module(list: &str, module: &str) -> bool {
+    list.lines().any(|line| {
+        let path = line.split(':').next().unwrap_or_default();
+        let file = path.rsplit('/').next().unwrap_or_default();
+        file.split('.').next() == Some(module)
+    })
+}
+
 /// The default congestion control of this network namespace.
 pub fn default_algorithm() -> Option<String> {
     words("/proc/sys/net/ipv4/tcp_congestion_control").pop()
@@ -424,6 +442,13 @@ mod tests {
         let text = "CONFIG_DEFAULT_BBR=y\nCONFIG_DEFAULT_TCP_CONG=\"bbr\"\n";
         assert_eq!(built_in_of(text), Some("bbr".into()));
         assert_eq!(built_in_of("CONFIG_NET=y\n"), None);
+    }
+
+    #[test]
+    fn modules_are_found_by_their_files() {
+        let list = "kernel/net/ipv4/tcp_bbr.ko.xz: kernel/a.ko\nkernel/net/ipv4/tcp_htcp.ko:\n";
+        let found = ["tcp_bbr", "tcp_htcp", "tcp_bb", "a"].map(|name| lists_module(list, name));
+        assert_eq!(found, [true, true, false, false]);
     }
 
     #[test]

@@ -31,6 +31,7 @@ pub use pilot::{
     Entries, Heartbeat, Keys, LearnerDescriptors, LearnerKeys, Legacy, Live, MOVES, MoveRequest,
     NetnsEnds, NodeSecrets, Pilot, Put, Records, RunStats, Sampler, Tally, check_free,
 };
+pub use pilot::{PROGRAM, sockops_programs};
 pub use process::{become_program, inherited, take_signals, try_program};
 pub use refusal::Refusal;
 pub use socket::{AlgorithmSource, living_netns, load_algorithm, netns_cookie, own_netns_cookie};

@@ -54,6 +54,7 @@ pub use records::{Heartbeat, Records};
 pub use sampler::{MOVES, MoveRequest, Sampler};
 use skeleton::{OpenSockopsSkel, SockopsSkel, SockopsSkelBuilder};
 use steered::is_steered;
+pub use steered::{PROGRAM, sockops_programs};
 pub use tally::Tally;
 
 /// Buckets (of eight paths) per batch of a read, to bound the daemon's memory.

@@ -23,7 +23,7 @@ mod view;
 pub use crate::tree::saved::{KEY_BYTES, key_bytes};
 pub use crate::tree::{Facts, Heard};
 pub use thompson::{OwnGroup, SavedRows, Thompson};
-pub use view::{Alarm, Estimate, Foreign, View};
+pub use view::{Alarm, Estimate, Foreign, Typical, View};
 
 /// Takes the key and the row of something to save; `None` for a row to be removed.
 pub type SaveRow<'a> = dyn FnMut(&[u8], Option<&[u8]>) + 'a;
@@ -127,6 +127,11 @@ pub trait Learner: Send {
     /// The keys of all known paths.
     fn paths(&self) -> Box<dyn Iterator<Item = NodeKey> + '_> {
         Box::new(self.estimates().paths())
+    }
+
+    /// The paths with the most connections, at most so many, in any order.
+    fn busiest(&self, most: usize) -> Vec<NodeKey> {
+        self.estimates().busiest(most)
     }
 
     /// Number of paths.

@@ -39,6 +39,7 @@ mod forget;
 mod loss;
 pub(crate) mod saved;
 mod store;
+mod typical;
 
 pub use foreign::{Facts, Heard};
 pub use store::Node;

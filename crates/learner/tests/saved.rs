@@ -452,3 +452,54 @@ fn age_alone_forgets_nothing_unasked() {
         assert_eq!(restore(&left, later_s).0.path_count(), again.path_count());
     }
 }
+
+/// Two paths whose rates and sizes differ: each has its own figures, and keeps them over a restart.
+#[test]
+fn typical_rewards_are_the_paths_own_and_are_saved() {
+    let mut learner = Thompson::new(ARMS, Settings::default()).unwrap();
+    let paths = [
+        (lineage(1, 1, 40_000), 13.0, 1e5),
+        (lineage(2, 1, 40_000), 16.0, 1e8),
+    ];
+    let mut now_s = 1000.0;
+    for i in 0..80 {
+        let arm = (i % 2) as usize;
+        now_s += 20.0;
+        for (path, nats, bytes) in paths {
+            let nats = nats + 0.5 * arm as f64 + 0.3 * noise(i);
+            let mut one = seen(path, arm, nats, now_s);
+            one.features.bytes = bytes;
+            learner.observe(&one).unwrap();
+        }
+    }
+    let typical = |learner: &mut Thompson, path: &Lineage, now_s| {
+        learner
+            .view(&path.node(Level::Path), now_s)
+            .unwrap()
+            .typical
+    };
+    let before = paths.map(|(path, nats, _)| {
+        let typical = typical(&mut learner, &path, now_s);
+        for (arm, truth) in [nats, nats + 0.5].into_iter().enumerate() {
+            let found = typical[arm];
+            assert!((found.mean - truth).abs() < 0.3, "{truth}: {found:?}");
+            assert!(
+                (found.low..=found.high).contains(&truth),
+                "{truth}: {found:?}"
+            );
+            assert!(found.high - found.low < 1.5, "{found:?}");
+        }
+        typical
+    });
+    let group = paths[0].0.node(Level::Group);
+    assert!(learner.view(&group, now_s).unwrap().typical.is_empty());
+    let mut rows = Rows::new();
+    save(&mut learner, true, &mut rows);
+    let (mut again, _) = restore(&rows, now_s);
+    for ((path, ..), before) in paths.iter().zip(before) {
+        let after = typical(&mut again, path, now_s);
+        for (a, b) in before.iter().zip(&after) {
+            assert!((a.mean - b.mean).abs() < 0.05, "{a:?} {b:?}");
+        }
+    }
+}

@@ -102,12 +102,62 @@ pub struct ListArgs {
     pub ask: AskArgs,
 }
 
+/// Options of `tcpilot check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// Configuration file [default: /etc/tcpilot/tcpilot.toml if it exists]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The cgroup v2 directory to steer [default: all, the root found in /proc/mounts]
+    #[arg(long, value_name = "DIR")]
+    pub cgroup: Option<PathBuf>,
+    /// Measure the traffic for this many seconds; 0 does not measure it
+    #[arg(long, value_name = "COUNT", default_value_t = 10)]
+    pub seconds: u64,
+    /// Print JSON for scripts
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `tcpilot status`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Also show the counts: connections by reason, traffic, learner, tunings, memory
+    #[arg(long)]
+    pub verbose: bool,
+    /// The question.
+    #[command(flatten)]
+    pub ask: AskArgs,
+}
+
+/// The selection of a list of paths.
+#[derive(Debug, Args)]
+pub struct PathsArgs {
+    /// Show a row for each algorithm of each path, with its share, instead of one for each address
+    #[arg(long)]
+    pub all: bool,
+    /// The selection.
+    #[command(flatten)]
+    pub list: SelectArgs,
+}
+
+/// Options of `tcpilot paths`.
+#[derive(Debug, Args)]
+pub struct PathListArgs {
+    /// The selection.
+    #[command(flatten)]
+    pub list: PathsArgs,
+    /// The question.
+    #[command(flatten)]
+    pub ask: AskArgs,
+}
+
 /// Options of `tcpilot top`.
 #[derive(Debug, Args)]
 pub struct TopArgs {
     /// The selection.
     #[command(flatten)]
-    pub list: SelectArgs,
+    pub list: PathsArgs,
     /// The socket.
     #[command(flatten)]
     pub socket: SocketArgs,

@@ -2,6 +2,7 @@
 #![warn(clippy::print_stdout)] // it panics if the reader is gone: `tcpilot_show::output` does not
 
 pub mod args;
+pub mod check;
 pub mod client;
 pub mod daemon;
 mod failures;

@@ -5,6 +5,7 @@ use std::path::Path;
 use tcpilot_show::select::{Listed, NoPart, Selection};
 
 use crate::{
+    args::PathsArgs,
     figures::{AlgorithmView, FlowView, PathView},
     owners,
     protocol::{self, AskError, Request},
@@ -47,6 +48,40 @@ pub fn paths(
     selection: &Selection<PathView>,
     processes: bool,
 ) -> Result<Vec<PathView>, AskError> {
+    let mut paths = all_paths(socket, selection, processes)?;
+    selection.apply(&mut paths);
+    Ok(paths)
+}
+
+/// The user's selection of paths as a table. Unless `all` is set or columns are named, it has a row for each address.
+///
+/// # Errors
+/// The daemon does not answer.
+pub fn table_of_paths(
+    socket: &Path,
+    selection: &Selection<PathView>,
+    list: &PathsArgs,
+) -> Result<String, AskError> {
+    let processes = list.list.processes;
+    if list.all || selection.has_columns() {
+        let paths = paths(socket, selection, processes)?;
+        return Ok(table::selected_paths(&paths, selection, processes));
+    }
+    let mut paths = all_paths(socket, selection, processes)?;
+    selection.apply_whole(&mut paths);
+    let names = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
+    let names = table::hosts(&names);
+    Ok(table::selected_addresses(
+        &paths, selection, &names, processes,
+    ))
+}
+
+/// All paths, the most recently used first, with owners if the selection needs them.
+fn all_paths(
+    socket: &Path,
+    selection: &Selection<PathView>,
+    processes: bool,
+) -> Result<Vec<PathView>, AskError> {
     let mut paths: Vec<PathView> = protocol::ask(socket, &Request::Paths)?;
     PathView::sort(&mut paths);
     if processes || selection.names(&OWNERS) {
@@ -54,7 +89,6 @@ pub fn paths(
         owners::name_owners(&mut flows);
         owners::name_owners_of_paths(&mut paths, &flows);
     }
-    selection.apply(&mut paths);
     Ok(paths)
 }
 

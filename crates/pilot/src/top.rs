@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant};
 
 use tcpilot_show::{
+    args::SelectArgs,
     browse::{Browser, KeyEffect},
     failure::{Failure, Kind},
     live::Screen,
 };
 
-use crate::args::TopArgs;
+use crate::args::{PathsArgs, TopArgs};
 use crate::{
     figures::{PathView, Status},
     lists,
@@ -26,7 +27,7 @@ const REST: u32 = 10;
 /// # Errors
 /// No daemon answers, a column is unknown, or there is no terminal.
 pub fn top(args: &TopArgs) -> Result<(), Failure> {
-    let mut browser = Browser::new(args.list.query(), args.list.processes)?;
+    let mut browser = Browser::new(args.list.list.query(), args.list.list.processes)?;
     let mut view = ask(args, &browser)?; // before the screen changes, to keep an error readable
     let Some(mut screen) = Screen::if_any()? else {
         return Err(Failure::new(
@@ -63,11 +64,18 @@ fn ask(args: &TopArgs, browser: &Browser<PathView>) -> Result<View, AskError> {
     let begun = Instant::now();
     let socket = &args.socket.socket;
     let status: Status = protocol::ask(socket, &Request::Status)?;
-    let paths = lists::paths(socket, browser.selection(), browser.processes)?;
+    let list = PathsArgs {
+        all: args.list.all,
+        list: SelectArgs {
+            processes: browser.processes,
+            ..args.list.list.clone()
+        },
+    };
+    let table = lists::table_of_paths(socket, browser.selection(), &list)?;
     let took = begun.elapsed();
     Ok(View {
         head: table::status(&status),
-        table: table::selected_paths(&paths, browser.selection(), browser.processes),
+        table,
         due: Instant::now() + EVERY.max(took * REST),
     })
 }

@@ -10,11 +10,13 @@
 //! - [`trial`] fills blocks with connections, and [`outcome`] keeps the figures of each;
 //! - [`sequence`] gives an interval valid at every look;
 //! - [`verdict`] states the meaning of the interval in one word, and how much data is missing;
+//! - [`forecast`] estimates how long the next pairs take;
 //! - [`history`] keeps how the interval narrowed over time;
 //! - [`guard`] stops steering when it does harm, and tries again later.
 //!
 //! Nothing in here reads a clock, does I/O or draws a random number.
 
+pub mod forecast;
 pub mod guard;
 pub mod history;
 pub mod outcome;
@@ -24,6 +26,7 @@ pub mod sequence;
 pub mod trial;
 pub mod verdict;
 
+pub use forecast::Pace;
 pub use guard::Guard;
 pub use history::{History, Point};
 pub use outcome::{Effects, Means, Outcome};

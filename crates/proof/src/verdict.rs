@@ -38,27 +38,42 @@ impl Verdict {
     /// The verdict on sums of pairs. `least_effect` is the least effect worth having, such as 0.05 for 5 %.
     #[must_use]
     pub fn of(pairs: &Pairs, sequence: &Sequence, aim: Aim, least_effect: f64) -> Verdict {
-        let sd = pairs.moments().map_or(GUESSED_SD, |(_, sd)| sd);
-        let Some(found) = pairs.interval(sequence) else {
-            return insufficient(pairs, sequence, least_effect, GUESSED_SD.max(sd));
+        let Some(Interval { low, high, .. }) = pairs.interval(sequence) else {
+            return insufficient(pairs, sequence, least_effect);
         };
-        let Interval { low, high, .. } = found;
         match (low > 0.0, high < 0.0) {
             (true, _) if aim == Aim::Up => Verdict::Better,
             (_, true) if aim == Aim::Down => Verdict::Better,
             (false, false) if high - low <= 2.0 * least_effect => Verdict::NotShown,
-            (false, false) => insufficient(pairs, sequence, least_effect, sd),
+            (false, false) => insufficient(pairs, sequence, least_effect),
             _ => Verdict::Worse,
         }
     }
 }
 
-/// Standard deviation of a pair's difference in nats, until there is a better guess: two blocks, whose means vary
-/// by 0.3 each.
-const GUESSED_SD: f64 = 0.42;
+/// Standard deviation of a pair's difference until there is a better guess, in least effects worth having: two blocks,
+/// whose means of ln goodput vary by 0.3 each, and 5 % is worth having.
+const GUESSED_SD: f64 = 0.42 / 0.05;
 
-fn insufficient(pairs: &Pairs, sequence: &Sequence, least_effect: f64, sd: f64) -> Verdict {
-    let needed = sequence.samples_for(least_effect, sd);
+/// The guess counts as so many pairs.
+const GUESS_PAIRS: f64 = 4.0;
+
+/// Standard deviation of true effects over hosts, in least effects worth having. The effect so far is mostly luck while
+/// its own deviation is larger.
+const USUAL_EFFECT: f64 = 0.2 / 0.05;
+
+/// How many pairs are missing if the effect stays as it was so far: until zero is outside of the interval, or the
+/// interval is too narrow for an effect worth having.
+fn insufficient(pairs: &Pairs, sequence: &Sequence, least_effect: f64) -> Verdict {
+    let n = pairs.count as f64;
+    let (mean, sd) = pairs.moments().unwrap_or_default();
+    let guessed = (GUESSED_SD * least_effect).powi(2);
+    let others = (n - 1.0).max(0.0);
+    let variance = (GUESS_PAIRS * guessed + others * sd * sd) / (GUESS_PAIRS + others);
+    let usual = (USUAL_EFFECT * least_effect).powi(2);
+    let credible = usual / (usual + variance / n.max(1.0));
+    let shown = (mean * credible).abs().max(least_effect);
+    let needed = sequence.samples_for(shown, variance.sqrt());
     Verdict::Insufficient {
         pairs_missing: needed.saturating_sub(pairs.count).max(1),
     }
@@ -103,6 +118,24 @@ mod tests {
     #[test]
     fn no_effect_is_not_shown_with_enough_pairs() {
         assert_eq!(verdict(&pairs(4000, 0.0, 0.3), Aim::Up), Verdict::NotShown);
+    }
+
+    #[test]
+    fn large_effect_so_far_needs_few_pairs_more() {
+        let missing = |mean| match verdict(&pairs(27, mean, 0.5), Aim::Up) {
+            Verdict::Insufficient { pairs_missing } => pairs_missing,
+            verdict => panic!("{verdict:?}"),
+        };
+        // The least effect worth having takes hundreds of pairs at this deviation, +33 % takes some twenty more.
+        assert!(missing(0.0) > 500, "{}", missing(0.0));
+        assert!((5..60).contains(&missing(0.29)), "{}", missing(0.29));
+    }
+
+    #[test]
+    fn shares_are_not_guessed_as_if_they_were_nats() {
+        let known = Pairs::default();
+        let of = |least| Verdict::of(&known, &Sequence::default(), Aim::Down, least);
+        assert_eq!(of(0.005), of(0.05));
     }
 
     #[test]

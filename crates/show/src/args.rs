@@ -5,7 +5,7 @@ use clap::Args;
 use crate::select::ListQuery;
 
 /// The selection, order and columns of a list.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct QueryArgs {
     /// Show only matching rows; if you give several filters, all must match
     ///
@@ -15,8 +15,7 @@ pub struct QueryArgs {
     /// missing value. A TEXT alone may stand in any of the usual columns. Quote `<` and `>` in a shell.
     #[arg(long, value_name = "FILTER")]
     pub filter: Vec<String>,
-    /// Sort by these columns, least first; `-KEY` puts the greatest first. A path stands where its first
-    /// algorithm belongs
+    /// Sort by these columns, least first; `-KEY` puts the greatest first
     #[arg(
         long,
         value_name = "KEY",
@@ -33,7 +32,7 @@ pub struct QueryArgs {
 }
 
 /// The selection, order and columns of a list of paths or connections.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct SelectArgs {
     /// Rows and columns.
     #[command(flatten)]

@@ -63,7 +63,8 @@ impl Unit {
             }
             Unit::Seconds => Some(format!("{value:.0} s")),
             Unit::Nanoseconds => Some(format!("{value:.0} ns")),
-            Unit::Share => Some(format!("{:.1}%", value * 100.0)),
+            // Rounded first: a small loss is not "-0.0%".
+            Unit::Share => Some(format!("{:.1}%", (value * 1000.0).round() / 10.0 + 0.0)),
             Unit::Plain | Unit::Bytes | Unit::Packets | Unit::Millionths => None,
         }
     }
@@ -198,20 +199,18 @@ pub trait View: Sized + 'static {
     }
 }
 
-/// The meaning of the columns, a line or more each, for `--help`.
-pub fn help<V: View>() -> String {
-    let shown = V::FIGURES
-        .iter()
-        .filter_map(|f| Some((f.column.as_ref()?.heading, f.doc)));
-    let rows: Vec<_> = shown.collect();
-    let width = rows
-        .iter()
-        .map(|(heading, _)| heading.chars().count())
-        .max()
-        .unwrap_or(0);
-    rows.iter()
-        .map(|(heading, doc)| format!("  {heading:<width$}  {}\n", doc.trim()))
-        .collect()
+/// An explanation without its links, for a terminal.
+pub fn plain(doc: &str) -> String {
+    let mut parts = doc.trim().split("](");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        // The text of the link is before it, and its target up to the parenthesis.
+        if let Some(at) = out.rfind('[') {
+            out.remove(at);
+        }
+        out += part.split_once(')').map_or(part, |(_, rest)| rest);
+    }
+    out
 }
 
 /// Declares a view: `key: type, Unit, "Heading";` with a doc comment to explain the figure. Without a unit
@@ -261,11 +260,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn links_are_no_text_for_terminals() {
+        assert_eq!(plain("as a [b](c.md#d) e"), "as a b e");
+        assert_eq!(plain("`paths[]` stays"), "`paths[]` stays");
+    }
+
+    #[test]
     fn column_of_rates_has_one_unit() {
         assert_eq!(125_u64.shown(Unit::BytesPerSecond), "0.001 Mbit/s");
         assert_eq!(125_000_000_u64.shown(Unit::BytesPerSecond), "1000.0 Mbit/s");
         assert_eq!(None::<u64>.shown(Unit::BytesPerSecond), "-");
         assert_eq!(89_u32.shown(Unit::Microseconds), "0.089 ms");
+        assert_eq!((-0.0004).shown(Unit::Share), "0.0%");
+        assert_eq!((-0.0006).shown(Unit::Share), "-0.1%");
         assert_eq!(25_900_u32.shown(Unit::Microseconds), "25.9 ms");
     }
 }

@@ -22,10 +22,7 @@ pub fn with<'a, V: View>(
 }
 
 /// A table of headings and rows of cells. The flag of a heading is true if its column has words.
-pub(super) fn build(
-    headings: &[(&str, bool)],
-    rows: impl IntoIterator<Item = Vec<String>>,
-) -> String {
+pub fn build(headings: &[(&str, bool)], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     let words = headings.iter().map(|(_, is_word)| *is_word);
     table

@@ -5,15 +5,12 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use tcpilot_pilot::{
     args::{
-        AskArgs, ConfigCommand, ExplainArgs, ListArgs, MetricsArgs, ReportArgs, RunArgs,
-        StateCommand, TopArgs,
+        CheckArgs, ConfigCommand, ExplainArgs, ListArgs, MetricsArgs, PathListArgs, ReportArgs,
+        RunArgs, StateCommand, StatusArgs, TopArgs,
     },
     figures::{FlowView, PathView},
 };
-use tcpilot_show::{
-    figure::{self, View},
-    select,
-};
+use tcpilot_show::select;
 use tcpilot_watch::{args::WatchArgs, link};
 
 use crate::cc::CcCommand;
@@ -22,14 +19,10 @@ const EXIT_HELP: &str = "\
 Exit status: 0 done · 1 failed · 2 wrong usage or configuration · 3 not permitted ·
 4 this host lacks something (BTF, cgroup v2) · 5 already running, or not running";
 
-fn columns<V: View>() -> String {
-    format!("It shows:\n{}", figure::help::<V>())
-}
-
 /// An autopilot for Linux TCP: it learns every network path this host talks over, and gives each new
 /// connection the best congestion control for its path.
 ///
-/// Start with `tcpilot run` as root, then ask: `tcpilot status`, `tcpilot paths`, `tcpilot explain ADDR`.
+/// Try `tcpilot check`, start with `tcpilot run` as root, then ask: `tcpilot status`, `tcpilot paths`, `tcpilot explain ADDR`.
 /// Stop it in any way you like: the host is as it was before.
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXIT_HELP, max_term_width = 100)]
@@ -44,23 +37,28 @@ pub struct Cli {
 pub enum Command {
     /// Run the pilot in the foreground until SIGINT or SIGTERM
     Run(RunArgs),
-    /// Show the daemon: its cgroup, its algorithms, connections by reason, and anything degraded
-    Status(AskArgs),
-    /// Show every path with its algorithms: connections, share, least RTT, highest rate, effect
+    /// Check whether tcpilot can run here, and how much of this host's traffic it could steer; it changes nothing
+    ///
+    /// The exit status is 0 if `tcpilot run` would start, and otherwise the one that `run` would have.
+    Check(CheckArgs),
+    /// Show in five lines what the daemon does, what is wrong, whether it helps, where, and what it leaves alone
+    Status(StatusArgs),
+    /// Show every address: its algorithm, and the expected Mbit/s with tcpilot and without
+    ///
+    /// Each rate has its 95 % interval. Sure means that the whole interval of the gain is above zero. If an address has
+    /// several paths (its RTT, or its connections' side, differs), the row shows the most experienced one.
     #[command(after_long_help = select::help::<PathView>())]
-    Paths(ListArgs),
+    Paths(PathListArgs),
     /// Show live connections: addresses, congestion control, why, RTT, rate, loss
     #[command(after_long_help = select::help::<FlowView>())]
     Flows(ListArgs),
     /// Explain why connections to ADDR are treated as they are: path, algorithms, last decisions
-    #[command(after_long_help = columns::<PathView>())]
     Explain(ExplainArgs),
     /// Report whether it helps: the effect of steering, against held-out connections
     ///
     /// Each change has an interval. In 95 of 100 trials it holds the true change, however often you look. A
     /// pair is two blocks of time of one group of addresses, one steered and one held out, or two prefixes.
-    /// Verdicts are `better`, `worse`, `not shown` (an effect of 5 % would have shown) and `insufficient
-    /// data`. docs/use/report.md.
+    /// While nothing is proven, each line names the next step and when it may come. docs/use/report.md.
     Report(ReportArgs),
     /// Write the figures for Prometheus' node exporter; `run --listen` answers scrapers itself
     Metrics(MetricsArgs),
@@ -80,8 +78,8 @@ pub enum Command {
     /// In a terminal it is a live list, to scroll, sort and filter by keys; q leaves. If you name several
     /// devices, they share one list. It needs no daemon. docs/use/watch.md says when not to believe it.
     ///
-    /// It changes nothing unless you give --fair or --mark. With --fair each group waits in queues of its own,
-    /// which share the link by the number of their flows, and tcpilot acts on flows above their share.
+    /// It changes nothing unless you give --fair or --mark. With --fair each group waits in queues of its
+    /// own, which share the link by the number of their flows, and tcpilot acts on flows above their share.
     /// It replaces the device's root qdisc for that time, and puts it back however it ends.
     /// docs/use/fair.md.
     ///

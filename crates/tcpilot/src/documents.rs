@@ -4,12 +4,13 @@
 use std::{fs, path::Path, sync::Mutex};
 
 use tcpilot_abi::Why;
+use tcpilot_pilot::check::{CheckReport, CheckView};
 use tcpilot_pilot::figures::{
-    AlgorithmView, ChangeView, ChoicesView, CohortView, DecisionView, DrawnAlgorithm, EffectReport,
-    ExplainedPath, Explanation, FleetStatus, FleetView, FlowView, GroupView, HistogramView,
-    LearningStatus, MeasureView, PathView, PointView, PolicyEffect, PolicyStatus, RescueStatus,
-    ShownView, StateSummary, Status, StopView, TrafficView, TuneView, TuningView, TuningsStatus,
-    Upgrades,
+    AddressView, AlgorithmView, ChangeView, ChoicesView, CohortView, DecisionView, DrawnAlgorithm,
+    EffectReport, ExplainedPath, Explanation, FleetStatus, FleetView, FlowView, GroupView,
+    HistogramView, LearningStatus, MeasureView, PathView, PointView, PolicyEffect, PolicyStatus,
+    RescueStatus, ShownView, StateSummary, Status, StopView, TrafficView, TuneView, TuningView,
+    TuningsStatus, Upgrades,
 };
 use tcpilot_show::figure::View;
 use tcpilot_watch::{census, fair, link, views as watch};
@@ -85,31 +86,41 @@ fn sections_of_the_pilot() -> String {
                 rows::<ChoicesView>("choices[]."),
             ],
         ),
-        section(
-            "status",
-            "The daemon.",
-            &[
-                rows::<Status>(""),
-                rows::<TrafficView>("traffic."),
-                rows::<RescueStatus>("rescued."),
-                rows::<LearningStatus>("learning."),
-                rows::<PolicyStatus>("learning.policies[]."),
-                rows::<DrawnAlgorithm>("learning.policies[].algorithms[]."),
-                rows::<ShownView>("learning.policies[].algorithms[].shown[]."),
-                rows::<HistogramView>("learning.policies[].algorithms[].shown[].goodput."),
-                rows::<ChangeView>("learning.changes[]."),
-                rows::<FleetStatus>("fleet."),
-                rows::<TuningsStatus>("tunings."),
-                rows::<Upgrades>("take_overs."),
-            ],
-        ),
+        section_of_status(),
     ]
     .concat()
+}
+
+fn section_of_status() -> String {
+    section(
+        "status",
+        "The daemon.",
+        &[
+            rows::<Status>(""),
+            rows::<AddressView>("gains[]."),
+            rows::<TrafficView>("traffic."),
+            rows::<RescueStatus>("rescued."),
+            rows::<LearningStatus>("learning."),
+            rows::<PolicyStatus>("learning.policies[]."),
+            rows::<DrawnAlgorithm>("learning.policies[].algorithms[]."),
+            rows::<ShownView>("learning.policies[].algorithms[].shown[]."),
+            rows::<HistogramView>("learning.policies[].algorithms[].shown[].goodput."),
+            rows::<ChangeView>("learning.changes[]."),
+            rows::<FleetStatus>("fleet."),
+            rows::<TuningsStatus>("tunings."),
+            rows::<Upgrades>("take_overs."),
+        ],
+    )
 }
 
 /// Commands without a daemon.
 fn sections_of_the_watch() -> String {
     [
+        section(
+            "check",
+            "Whether tcpilot can run here. `traffic` has the fields of `status`.",
+            &[rows::<CheckReport>(""), rows::<CheckView>("checks[].")],
+        ),
         section("cc list", "All congestion controls.", &[rows::<cc::Algorithm>("algorithms[].")]),
         section("state show", "A summary of the knowledge that is kept.", &[rows::<StateSummary>("")]),
         section(

@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::{CommandFactory, Parser};
-use tcpilot_pilot::{client, daemon, top};
+use tcpilot_pilot::{check, client, daemon, top};
 use tcpilot_show::{failure::Failure, output};
 use tcpilot_watch as watch;
 use tracing_subscriber::EnvFilter;
@@ -60,6 +60,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
     match command {
         Command::Run(args) if args.upgrade => client::upgrade(&args.socket),
         Command::Run(args) => daemon::run(args),
+        Command::Check(args) => check::check(args),
         Command::Status(args) => client::status(args),
         Command::Paths(args) => client::paths(args),
         Command::Flows(args) => client::flows(args),

@@ -9,7 +9,7 @@ use clap_mangen::{
     roff::{Inline, Roff, bold, roman},
 };
 use tcpilot_config::reference;
-use tcpilot_pilot::args::DEFAULT_CONFIG;
+use tcpilot_pilot::args::{DEFAULT_CONFIG, DEFAULT_SOCKET, DEFAULT_STATE};
 
 use crate::cli::Cli;
 
@@ -20,6 +20,29 @@ const SMALL_FILE: [&str; 5] = [
     "[leave_alone]",
     "local_ports = [22]",
     "",
+];
+
+const EXAMPLES: [(&str, &str); 5] = [
+    (
+        "tcpilot check",
+        "Whether it can run here, and how much of the traffic it could steer.",
+    ),
+    (
+        "tcpilot run",
+        "Steers this host until Ctrl-C; then everything is as before.",
+    ),
+    (
+        "tcpilot status",
+        "Whether it helps, and where, in five lines.",
+    ),
+    (
+        "tcpilot paths",
+        "Each address with its algorithm, and Mbit/s with tcpilot and without.",
+    ),
+    (
+        "tcpilot explain 203.0.113.9",
+        "Why connections to this address are treated as they are.",
+    ),
 ];
 
 /// Writes all pages into a folder, and makes the folder.
@@ -41,7 +64,52 @@ fn write_command(command: &Command, dir: &Path) -> io::Result<()> {
     let man = Man::new(command.clone())
         .source(concat!("tcpilot ", env!("CARGO_PKG_VERSION")))
         .manual(MANUAL);
-    man.generate_to(dir).map(drop)
+    let mut page = Vec::new();
+    man.render(&mut page)?;
+    // clap's name for the text after the options says nothing.
+    let mut page = String::from_utf8_lossy(&page).replace(".SH EXTRA\n", ".SH NOTES\n");
+    if command.get_name() == "tcpilot" {
+        page += &rest_of_main();
+    }
+    let name = man.get_filename();
+    fs::write(dir.join(name), page)
+}
+
+/// Sections of tcpilot(1) that clap does not write.
+fn rest_of_main() -> String {
+    let mut page = Roff::new();
+    page.control("SH", ["EXAMPLES"]);
+    for (command, about) in EXAMPLES {
+        page.control("TP", []);
+        page.text([bold(command)]);
+        page.text([roman(about)]);
+    }
+    page.control("SH", ["FILES"]);
+    for (file, about) in [
+        (
+            DEFAULT_CONFIG,
+            "Configuration; without it every setting has its default.",
+        ),
+        (DEFAULT_STATE, "What was learned, over restarts."),
+        (
+            DEFAULT_SOCKET,
+            "Where the daemon answers the other commands.",
+        ),
+    ] {
+        page.control("TP", []);
+        page.text([bold(file)]);
+        page.text([roman(about)]);
+    }
+    page.control("SH", ["SEE ALSO"]);
+    page.text([
+        bold("tcpilot.toml"),
+        roman("(5), "),
+        bold("tcpilot-run"),
+        roman("(1), "),
+        bold("ss"),
+        roman("(8)"),
+    ]);
+    page.render()
 }
 
 /// tcpilot.toml(5), as roff.

@@ -8,6 +8,7 @@
 
 mod catalog;
 mod object;
+mod traffic;
 mod users;
 mod verify;
 
@@ -28,6 +29,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Error, error::CC_NAME_LEN_MAX, host, process::inherited};
 pub use catalog::{About, PREFIX, describe, ours};
 pub use object::{Counting, Ecn, Loaded, Variant, ecn_of, is_path, name_in};
+pub use traffic::Watch as SocketWatch;
 pub use users::sockets_by_algorithm;
 pub use verify::verify;
 

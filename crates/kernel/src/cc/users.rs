@@ -7,11 +7,11 @@ use tcpilot_netlink::{Question, Socket, Subsystem, attribute, text};
 use crate::{Error, host, socket::in_netns};
 
 // linux/sock_diag.h and linux/inet_diag.h; libc has none of these.
-const SOCK_DIAG_BY_FAMILY: u16 = 20;
-const INET_DIAG_CONG: u16 = 4;
+pub(super) const SOCK_DIAG_BY_FAMILY: u16 = 20;
+pub(super) const INET_DIAG_CONG: u16 = 4;
 /// `struct inet_diag_req_v2` and `struct inet_diag_msg`.
-const REQUEST_BYTES: usize = 56;
-const MESSAGE_BYTES: usize = 72;
+pub(super) const REQUEST_BYTES: usize = 56;
+pub(super) const MESSAGE_BYTES: usize = 72;
 const ALL_STATES: u32 = u32::MAX;
 
 /// The number of sockets for each algorithm, including listening ones, in every namespace open to

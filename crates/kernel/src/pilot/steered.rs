@@ -11,7 +11,7 @@ use libbpf_rs::libbpf_sys::BPF_F_QUERY_EFFECTIVE;
 use crate::{host, object::program_info};
 
 /// The names of the sockops programs begin with this; another instance is recognised by it.
-const PROGRAM: &str = "tcpilot";
+pub const PROGRAM: &str = "tcpilot";
 
 /// Whether the kernel runs one of our programs for sockets of this cgroup, including its ancestors'
 /// programs, or of a cgroup below it. This finds daemons without a visible claim: in a container with a
@@ -25,6 +25,18 @@ pub(super) fn is_steered(cgroup: &Path, dir: &File) -> bool {
     };
     let below = |entry: DirEntry| File::open(entry.path()).is_ok_and(|dir| has_ours(&dir, 0));
     has_ours(dir, BPF_F_QUERY_EFFECTIVE) || host::subtree(cgroup).any(below)
+}
+
+/// Names of the sockops programs that run for sockets of this cgroup, its ancestors' included, and of those in the cgroups
+/// below it. Reading them needs CAP_SYS_ADMIN; without it nothing is found.
+pub fn sockops_programs(cgroup: &Path) -> Vec<String> {
+    let of = |path: &Path, flags| File::open(path).map(|dir| programs(&dir, flags));
+    let own = of(cgroup, BPF_F_QUERY_EFFECTIVE).unwrap_or_default();
+    let below = host::subtree(cgroup).flat_map(|entry| of(&entry.path(), 0).unwrap_or_default());
+    let mut all: Vec<String> = own.into_iter().chain(below).collect();
+    all.sort();
+    all.dedup();
+    all
 }
 
 /// Names of a cgroup's sockops programs: its own, or with BPF_F_QUERY_EFFECTIVE its ancestors' too.

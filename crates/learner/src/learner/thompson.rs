@@ -1,6 +1,8 @@
 //! `thompson`: draws each arm as often as it may be the best, and learns in a tree of priors.
 
-use super::{Alarm, Estimate, Learned, Learner, Observation, Outcome, Restored, Unusable, View};
+use super::{
+    Alarm, Estimate, Learned, Learner, Observation, Outcome, Restored, Typical, Unusable, View,
+};
 use crate::choice::Plan;
 use crate::lineage::{Key, NodeKey};
 use crate::path::Widths;

@@ -4,6 +4,11 @@
 use crate::choice::Plan;
 use crate::lineage::{Level, NodeKey};
 
+/// Standard deviations on either side of the mean of an interval that holds the truth with 95 %. A normal
+/// distribution has 1.96. But the widths of the model are guesses at first, and differences of algorithms are not normally
+/// distributed: with 1.96, 91 to 97 % of the intervals held the truth in simulated worlds, after 5 to 50 connections.
+pub(super) const SD95: f64 = 2.25;
+
 /// One arm against the default, in nats.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
@@ -18,11 +23,34 @@ pub struct Estimate {
 }
 
 impl Estimate {
+    /// The estimate with this mean and standard deviation, in nats.
+    #[must_use]
+    pub fn new(mean: f64, sd: f64, from: Option<Level>) -> Self {
+        Self {
+            mean,
+            low: mean - SD95 * sd,
+            high: mean + SD95 * sd,
+            from,
+        }
+    }
+
     /// Mean and ends of the interval as gains in per cent.
     #[must_use]
     pub fn percent(&self) -> [f64; 3] {
         [self.mean, self.low, self.high].map(|nats| 100.0 * nats.exp_m1())
     }
+}
+
+/// The reward of a path's typical connection with one arm, in nats: the logarithm of bytes per second, less the cost of
+/// retransmissions and of a queue.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Typical {
+    /// Mean.
+    pub mean: f64,
+    /// Lower end of the interval that holds the truth with 95 %.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
 }
 
 /// The knowledge about a path, or about an unknown path below a node.
@@ -32,6 +60,8 @@ pub struct View {
     pub key: NodeKey,
     /// One for each arm but the default.
     pub estimates: Vec<Estimate>,
+    /// One for each arm, the default's first; empty for a node, and before the path's first sample.
+    pub typical: Vec<Typical>,
     /// The shares of the next connections.
     pub plan: Plan,
     /// What the learner compares, one for each arm: a cost in millionths, 0 is best. Thompson's is the

@@ -100,6 +100,7 @@ impl<const C: usize> Tree<C> {
         match self.relative(id).filter(|_| !self.has_samples(id)) {
             Some((other, share)) => {
                 let known = self.evidence_at(other, now_s);
+                self.paths[id.0 as usize].typical = self.paths[other.0 as usize].typical;
                 self.update(id, now_s, |own| own.add_of(&known, share))
             }
             None => Ok(()),

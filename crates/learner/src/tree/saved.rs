@@ -23,6 +23,9 @@ const HALF_LIVES_MAX: f64 = 13.0;
 /// No sum of a row is larger: the weight of a million connections a second for a day is 10^11.
 const SUM_MAX: f64 = 1e12;
 
+/// No reward is further from 0: e^50 bytes a second pass no link.
+const TYPICAL_MAX: f64 = 50.0;
+
 /// More half-lives than these leave nothing of any number.
 const HALF_LIVES_PASSED_MAX: f64 = 1e6;
 
@@ -169,6 +172,9 @@ impl<const C: usize> Tree<C> {
         if let Some((evidence, at_s)) = other {
             row.f64(*at_s).f32s(evidence.iter());
         }
+        if path.typical.is_finite() {
+            row.f32(path.typical);
+        }
         row.finish()
     }
 
@@ -247,7 +253,9 @@ impl<const C: usize> Tree<C> {
             Some(at_s) => Some((at_s.min(now_s), self.read_evidence(&mut row)?)),
             None => None,
         };
+        let typical = row.f32();
         row.done()?;
+        are_possible(typical.map(f64::from), -TYPICAL_MAX..=TYPICAL_MAX).then_some(())?;
         are_possible(other.iter().map(|(at_s, _)| *at_s), -LATEST_S..=LATEST_S).then_some(())?;
         let id = self.path(lineage, now_s);
         self.restore_loss(id, state, other);
@@ -261,6 +269,7 @@ impl<const C: usize> Tree<C> {
         path.wild = wild;
         path.rtt = InOctave(rtt);
         path.bouts = bouts;
+        path.typical = typical.unwrap_or(f32::NAN);
         path.sums = Sums { up, down };
         Some(Taken::Up)
     }

@@ -62,6 +62,8 @@ pub(crate) struct PathFields {
     pub doubt_seen: u16,
     /// Its connections' bouts of loss.
     pub bouts: Bouts,
+    /// The mean of the regression's part of its samples, in nats; not a number before the first sample.
+    pub typical: f32,
     /// Its connections since it was first seen, or since its saved row was read.
     pub connections: u32,
     /// It has changed since it was saved.
@@ -182,6 +184,7 @@ impl PathFields {
             wild: Share::default(),
             doubt_seen: 0,
             bouts: Bouts::default(),
+            typical: f32::NAN,
             connections: 0,
             unsaved: true,
             queued: false,

@@ -21,7 +21,10 @@ use tcpilot_show::{
 
 pub use self::{explain::explain, state::state};
 use crate::{
-    args::{AskArgs, ConfigCommand, DEFAULT_CONFIG, ListArgs, MetricsArgs, ReportArgs},
+    args::{
+        AskArgs, ConfigCommand, DEFAULT_CONFIG, ListArgs, MetricsArgs, PathListArgs, ReportArgs,
+        StatusArgs,
+    },
     daemon,
     figures::{EffectReport, Flows, Paths, Status, Upgrades},
     lists, metrics,
@@ -51,8 +54,12 @@ fn ask_and_show<T: Serialize + DeserializeOwned>(
 ///
 /// # Errors
 /// The daemon does not answer.
-pub fn status(args: &AskArgs) -> Result<(), Failure> {
-    ask_and_show::<Status>(args, &Request::Status, table::status)
+pub fn status(args: &StatusArgs) -> Result<(), Failure> {
+    let text = match args.verbose {
+        true => table::status_in_full,
+        false => table::status,
+    };
+    ask_and_show::<Status>(&args.ask, &Request::Status, text)
 }
 
 /// The part of the status needed for an upgrade. The rest is not read, because another version may write it
@@ -104,13 +111,16 @@ pub fn upgrade(socket: &Path) -> Result<(), Failure> {
 ///
 /// # Errors
 /// The query is not understood, or the daemon does not answer.
-pub fn paths(args: &ListArgs) -> Result<(), Failure> {
-    let (ask, list) = (&args.ask, &args.list);
+pub fn paths(args: &PathListArgs) -> Result<(), Failure> {
+    let (socket, list) = (&args.ask.socket.socket, &args.list.list);
     let selection = Selection::new(&list.query())?;
-    let paths = lists::paths(&ask.socket.socket, &selection, list.processes)?;
-    show(&Paths { paths }, ask.json, |shown| {
-        table::selected_paths(&shown.paths, &selection, list.processes)
-    })
+    if !args.ask.json {
+        let text = lists::table_of_paths(socket, &selection, &args.list)?;
+        return Ok(output::print(&text)?);
+    }
+    let paths = lists::paths(socket, &selection, list.processes)?;
+    output::write(&Document::new(&Paths { paths }).pretty()?)?;
+    Ok(())
 }
 
 /// `tcpilot flows`

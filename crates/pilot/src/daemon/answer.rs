@@ -22,12 +22,12 @@ use super::{
 };
 use crate::{
     figures::{
-        EffectReport, ExplainedPath, Explanation, FlowView, LearningStatus, PathView, RescueStatus,
-        Status, Upgrades,
+        AddressView, EffectReport, ExplainedPath, Explanation, FlowView, LearningStatus, PathView,
+        RescueStatus, Status, Upgrades,
     },
     protocol::{Reply, Request},
     read::{self, Names},
-    report,
+    report, table,
 };
 
 /// Names already looked up.
@@ -36,6 +36,11 @@ struct OriginNames {
     netns: HashMap<Netns, String>,
     interfaces: HashMap<u16, Option<String>>,
 }
+
+/// So many paths of each policy are looked at for the greatest gain: a host may have a million.
+const BUSIEST: usize = 256;
+/// Addresses with the greatest gain in `status`.
+const GAINS: usize = 5;
 
 /// The namespace's name for a path shared by all namespaces.
 const ALL_NETNS: &str = "all";
@@ -166,6 +171,19 @@ impl Daemon {
         }
         PathView::sort(&mut views);
         views
+    }
+
+    /// The addresses with the greatest gain, see [`Status::gains`].
+    fn gains(&self) -> Vec<AddressView> {
+        let mut names = OriginNames::default();
+        let busiest = self.learning.as_ref().map(|l| l.busiest(BUSIEST));
+        let paths = busiest.into_iter().flatten();
+        let paths: Vec<PathView> = paths.map(|seen| self.named(seen, &mut names)).collect();
+        let mut all = AddressView::all(&paths, table::path_name);
+        all.retain(|address| address.gain() > 0);
+        all.sort_by_key(|address| std::cmp::Reverse((address.sure, address.gain())));
+        all.truncate(GAINS);
+        all
     }
 
     fn flow_views(&self) -> Result<Vec<FlowView>, String> {
@@ -343,6 +361,10 @@ impl Daemon {
             learner: self.config.learner.common.kind.name().to_owned(),
             learning: learning.clone(),
             effect: self.learning.as_ref().map(|_| report::line(&report)),
+            gains: match answers {
+                true => self.gains(),
+                false => Vec::new(),
+            },
             algorithms: self.wanted_arms(),
             algorithms_missing: self.arms_missing.clone(),
             rescue: self.rescue_name(),

@@ -38,7 +38,7 @@ use std::{
 };
 
 use tcpilot_abi::{Trouble, tp_config, tp_rule};
-use tcpilot_config::{Config, RuleTemplate, Text};
+use tcpilot_config::{Algorithm, Config, RuleTemplate, Text};
 use tcpilot_kernel::{
     Pilot,
     cc::{Held, Kept},
@@ -61,6 +61,7 @@ use signals::Signals;
 use start::Prepared;
 use state_file::StateFile;
 use traffic::Traffic;
+pub use traffic::device_bytes;
 use trial::Successor;
 use upgrade::Upgrade;
 
@@ -152,6 +153,12 @@ pub fn load_config(file: Option<&Path>) -> Result<Config, Failure> {
     Ok(Config::of(load_text(file)?.as_ref())?)
 }
 
+/// Replaces the word for the kernel's built-in default by its name.
+pub fn resolve_defaults(config: &mut Config) {
+    let built_in = host::built_in_default().and_then(|name| Algorithm::new(&name));
+    usable_arms::resolve_built_in(&mut config.replace_defaults, built_in);
+}
+
 /// Warnings about the configuration on this host.
 pub fn warnings(config: &Config) -> Vec<String> {
     let root = host::cgroup2_root();
@@ -218,8 +225,8 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
                 drop(control);
                 return Err(upgrade::start_anew(&successor, times, &listener));
             }
-            Ok(ServeEnd::End) => return end(args, daemon, Ok(())),
-            Err(failure) => return end(args, daemon, Err(failure)),
+            Ok(ServeEnd::End) => return end(args, daemon, screen, Ok(())),
+            Err(failure) => return end(args, daemon, screen, Err(failure)),
         }
     }
 }
@@ -259,8 +266,14 @@ fn open_screen(args: &RunArgs) -> io::Result<Option<live::Screen>> {
     }
 }
 
-/// Ends the daemon for good.
-fn end(args: &RunArgs, daemon: Daemon, result: Result<(), Failure>) -> Result<(), Failure> {
+/// Ends the daemon for good. The report comes after the screen is closed: closing wipes all that is on it.
+fn end(
+    args: &RunArgs,
+    daemon: Daemon,
+    screen: Option<live::Screen>,
+    result: Result<(), Failure>,
+) -> Result<(), Failure> {
+    drop(screen);
     manager::stopping();
     finish(args, daemon, result)
 }
@@ -376,7 +389,7 @@ impl Daemon {
             if let Some(shown) = screen {
                 match shown.show(
                     &table::status(&self.status()),
-                    &table::paths(&self.path_views()),
+                    &table::addresses(&self.path_views()),
                 ) {
                     Ok(quit) if quit => break,
                     Ok(_) => {}

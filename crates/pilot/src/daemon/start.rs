@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Instant};
 
 use tcpilot_abi::{TP_MAX_ARMS, tp_config, tp_rule};
-use tcpilot_config::{Algorithm, Config, RuleTemplate, has_several_ways_out};
+use tcpilot_config::{Config, RuleTemplate, has_several_ways_out};
 use tcpilot_kernel::{Pilot, host, own_netns_cookie, wall_clock::Now};
 use tcpilot_show::failure::{Failure, Kind};
 
@@ -34,8 +34,7 @@ impl Prepared {
         for warning in config.warnings() {
             tracing::warn!("{warning}");
         }
-        let built_in = host::built_in_default().and_then(|name| Algorithm::new(&name));
-        usable_arms::resolve_built_in(&mut config.replace_defaults, built_in);
+        super::resolve_defaults(&mut config);
         let held = usable_arms::stand_in(&mut config)?;
         config.decide_interfaces(has_several_ways_out());
         let root = host::cgroup2_root()?;

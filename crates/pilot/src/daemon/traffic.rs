@@ -49,8 +49,7 @@ impl Traffic {
     /// The thread cannot be started.
     pub(super) fn begin(tally: Tally) -> std::io::Result<Traffic> {
         Traffic::of(move |ended| {
-            let text = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
-            let (sent, received, devices) = devices(&text, is_hardware);
+            let (sent, received, devices) = device_bytes();
             let open = tally.open_bytes();
             let open =
                 open.inspect_err(|error| tracing::debug!(%error, "connections were not added up"));
@@ -122,6 +121,12 @@ impl Traffic {
             devices: self.last.devices.clone(),
         })
     }
+}
+
+/// Bytes sent and received by the devices of this thread's namespace, and their names.
+pub fn device_bytes() -> (u64, u64, Vec<String>) {
+    let text = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
+    devices(&text, is_hardware)
 }
 
 fn is_hardware(name: &str) -> bool {

@@ -71,10 +71,16 @@ figures! {
         high: Option<f64>;
         /// `better`, `worse`, `not shown` (an effect worth having would have shown) or `insufficient data`.
         verdict: String;
-        /// About how many pairs are missing for a verdict; `null` if none are.
+        /// About how many pairs are missing for a verdict, if the effect stays as it was so far; `null` if none are.
         pairs_missing: Option<u64>;
         /// Time until these pairs may be there; `null` if none are missing, or if there is no estimate.
         ready_in_s: Option<u64>, Seconds;
+        /// How many pairs are missing for the first interval; `null` once there is one.
+        #[serde(default)]
+        interval_pairs_missing: Option<u64>;
+        /// Time until these pairs may be there; `null` if none are missing, or if there is no estimate.
+        #[serde(default)]
+        interval_in_s: Option<u64>, Seconds;
         /// Sums over the pairs, in nats (for `retransmitted` as a share). You can add up the sums of several
         /// hosts.
         sums: Pairs;

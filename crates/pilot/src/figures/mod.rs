@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 
+mod address;
 mod effect;
 mod fleet;
 mod flow;
@@ -14,6 +15,7 @@ mod status;
 mod stored;
 mod tuning;
 
+pub use address::AddressView;
 pub use effect::{
     ChoicesView, EffectReport, GroupView, MeasureView, PointView, PolicyEffect, StopView,
 };

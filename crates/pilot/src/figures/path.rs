@@ -38,6 +38,9 @@ figures! {
         age_s: f64, Seconds;
         /// The algorithms to choose from, the default first.
         algorithms: Vec<AlgorithmView>;
+        /// The algorithm that the others are compared with: the kernel's default in the network namespace of the path.
+        /// `null` if this default is not among the algorithms: then there is nothing to compare with.
+        baseline: Option<String>;
         /// The node whose knowledge this is. `path` is the path itself. `group`, `site`, `class` and `global` show
         /// the knowledge for unseen addresses below the node; they have no measures.
         level: String;
@@ -100,8 +103,16 @@ figures! {
         /// Why the algorithm may not be chosen on this path, as a sentence (see [ECN](configuration.md#ecn));
         /// `null` if it may.
         not_eligible: Option<String>;
-        /// How much more reward the algorithm brings than the default, as a part of the default's reward;
-        /// `null` for the default itself.
+        /// Rate that the learner expects of a usual connection of this path with this algorithm: goodput, less the share
+        /// of retransmitted segments and a little for the queue it makes. `null` before the path's first sample, and
+        /// for a node above the paths.
+        expected_rate: Option<u64>, BytesPerSecond, "Rate";
+        /// Lower end of the 95 % interval of this rate.
+        expected_rate_low: Option<u64>, BytesPerSecond;
+        /// Upper end of the interval.
+        expected_rate_high: Option<u64>, BytesPerSecond;
+        /// How much more reward the algorithm brings than the baseline, as a part of the baseline's reward;
+        /// `null` for the baseline itself.
         effect: Option<f64>, Share, "Effect";
         /// Lower end of the 95 % interval of the true effect.
         effect_low: Option<f64>, Share, "From";

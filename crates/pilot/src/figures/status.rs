@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tcpilot_show::figure::figures;
 
-use super::{fleet::FleetStatus, tuning::TuningsStatus};
+use super::{address::AddressView, fleet::FleetStatus, tuning::TuningsStatus};
 
 figures! {
     /// The daemon.
@@ -31,6 +31,10 @@ figures! {
         learning: Option<LearningStatus>;
         /// Whether steering helps, in a line; `null` if the daemon cannot know.
         effect: Option<String>;
+        /// The addresses with the greatest gain in bytes per second, at most five, the surest first; among those with the most
+        /// connections.
+        #[serde(default)]
+        gains: Vec<AddressView>;
         /// The algorithms to choose from.
         algorithms: Vec<String>;
         /// Configured algorithms missing on this host, with the reason.

@@ -19,7 +19,9 @@ fn change(value: f64, measure: &str) -> String {
     } else {
         " %"
     };
-    format!("{:+.1}{unit}", 100.0 * value)
+    // Not "-0.0".
+    let shown = (1000.0 * value).round() / 10.0 + 0.0;
+    format!("{shown:+.1}{unit}")
 }
 
 /// The Gregorian date in UTC of a time in seconds since 1970 (Hinnant, *chrono-compatible low-level date
@@ -35,19 +37,45 @@ fn day(unix_s: u64) -> String {
     format!("{year:04}-{month:02}-{:02}", doy - (153 * mp + 2) / 5 + 1)
 }
 
-/// The verdict, and the number of missing pairs.
+/// How sure the change is: the verdict, or the next step towards one. It says what comes first.
 fn verdict(m: &MeasureView) -> String {
-    let Some(missing) = m.pairs_missing else {
-        return m.verdict.clone();
+    let in_time =
+        |s: Option<u64>| s.map_or_else(String::new, |s| format!(", in about {}", rough(s)));
+    let verdict = match m.verdict.as_str() {
+        "better" => "better, sure",
+        "worse" => "worse, sure",
+        "not shown" => "no effect worth having",
+        _ => match (m.interval_pairs_missing, m.pairs_missing) {
+            (Some(missing), _) => {
+                let when = in_time(m.interval_in_s);
+                return format!("not proven: first interval at 20 pairs, {missing} to go{when}");
+            }
+            (None, Some(missing)) => {
+                let when = in_time(m.ready_in_s);
+                let pairs = number(missing, "pair");
+                return format!("not proven: about {pairs} more at this effect{when}");
+            }
+            (None, None) => m.verdict.as_str(),
+        },
     };
-    let when = m
-        .ready_in_s
-        .map_or_else(String::new, |s| format!(", {} from now", duration(s)));
-    format!(
-        "{}: about {} more{when}",
-        m.verdict,
-        number(missing, "pair")
-    )
+    verdict.to_owned()
+}
+
+/// A forecast of time: one unit, since it is an estimate.
+fn rough(s: u64) -> String {
+    match s {
+        0..90 => "1 min".to_owned(),
+        90..5400 => format!("{} min", (s + 30) / 60),
+        5400..172_800 => format!("{} h", (s + 1800) / 3600),
+        _ => format!("{} d", (s + 43_200) / 86_400),
+    }
+}
+
+/// The measures with a pair, and goodput: before the first pair the others would only say the same.
+fn shown(r: &EffectReport) -> impl Iterator<Item = &MeasureView> {
+    let measures = r.measures.iter().enumerate();
+    let shown = measures.filter(|(at, m)| *at == 0 || m.sums.count > 0);
+    shown.map(|(_, m)| m)
 }
 
 fn line_of(m: &MeasureView) -> String {
@@ -57,7 +85,7 @@ fn line_of(m: &MeasureView) -> String {
         _ => "-".to_owned(),
     };
     format!(
-        "{:<34} {:>9}   {:<24} {}",
+        "{:<36} {:>9}   {:<24} {}",
         m.name,
         told(m.change),
         interval,
@@ -85,7 +113,7 @@ pub fn text(r: &EffectReport) -> String {
     }
     let age = duration(r.now_unix_s.saturating_sub(r.since_unix_s));
     let mut out = format!(
-        "Since {} ({age}), {}, {}, {} of 16 KiB or more\n\n{:<34} {:>9}   {:<24}\n",
+        "Since {} ({age}), {}, {} with {} of 16 KiB or more\n\n{:<36} {:>9}   {:<24}\n",
         day(r.since_unix_s),
         number(r.groups, "path group"),
         number(r.pairs, "block pair"),
@@ -94,7 +122,7 @@ pub fn text(r: &EffectReport) -> String {
         "change",
         "interval (95 %, valid at any look)",
     );
-    for measure in &r.measures {
+    for measure in shown(r) {
         let _ = writeln!(out, "{}", line_of(measure));
     }
     if let Some(worst) = r.worst.first().filter(|_| r.worst.len() > 1) {
@@ -125,7 +153,9 @@ pub fn text(r: &EffectReport) -> String {
 fn price(r: &EffectReport) -> String {
     let share = 100.0 * r.connections_held_out as f64 / r.connections_all.max(1) as f64;
     let missed = match r.hold_out_cost {
-        cost if cost > 0.0 => format!(", which missed the goodput of {cost:.1}"),
+        cost if cost > 0.0 => {
+            format!(", which missed as much goodput as {cost:.1} connections have")
+        }
         _ => String::new(),
     };
     format!(
@@ -150,18 +180,19 @@ pub fn line(r: &EffectReport) -> String {
             number(stops, "place")
         ),
     };
-    let goodput =
-        r.measures
-            .first()
-            .map_or_else(String::new, |m| match (m.change, m.low, m.high) {
-                (Some(mean), Some(low), Some(high)) => format!(
-                    "goodput {} ({} … {}), {}",
-                    change(mean, ""),
-                    change(low, ""),
-                    change(high, ""),
-                    verdict(m)
-                ),
-                _ => format!("goodput {}", verdict(m)),
-            });
+    let goodput = r.measures.first().map_or_else(String::new, |m| {
+        let told = |value: f64| change(value, "");
+        match (m.change, m.low.zip(m.high)) {
+            (Some(mean), Some((low, high))) => format!(
+                "goodput {} ({} to {}), {}",
+                told(mean),
+                told(low),
+                told(high),
+                verdict(m)
+            ),
+            (Some(mean), None) => format!("goodput {} so far, {}", told(mean), verdict(m)),
+            _ => format!("goodput {}", verdict(m)),
+        }
+    });
     format!("{goodput} · held out: {}{stopped}", how(r))
 }

@@ -3,9 +3,9 @@
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
-use super::{change, day, duration, how, number, price, verdict};
-use crate::figures::{EffectReport, MeasureView};
-use crate::report::plot::{Axis, Plot, escape};
+use super::{change, day, duration, how, number, price, shown, verdict};
+use crate::figures::{EffectReport, GroupView, MeasureView};
+use crate::report::plot::{Axis, Plot, Row, escape, rows};
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--ink:#1c1e21;--dim:#63676d;--paper:#fff;--line:#d5d8dc;--main:#1f6fb4;--band:#1f6fb433;\
@@ -34,7 +34,7 @@ pub fn page(r: &EffectReport) -> String {
         Some(unknown) => format!("<p>Not known: {}.</p>", escape(unknown)),
         None => [
             summary(r),
-            measures(&r.measures),
+            measures(shown(r)),
             over_time(r),
             groups(r),
             choices(r),
@@ -53,7 +53,7 @@ pub fn page(r: &EffectReport) -> String {
 fn summary(r: &EffectReport) -> String {
     let age = duration(r.now_unix_s.saturating_sub(r.since_unix_s));
     format!(
-        "<p>Since {} ({age}): {}, {}, {} of 16 KiB or more.</p><p class=\"dim\">Held out: {}.</p>\n",
+        "<p>Since {} ({age}): {}, {} with {} of 16 KiB or more.</p><p class=\"dim\">Held out: {}.</p>\n",
         day(r.since_unix_s),
         number(r.groups, "path group"),
         number(r.pairs, "block pair"),
@@ -62,7 +62,7 @@ fn summary(r: &EffectReport) -> String {
     )
 }
 
-fn measures(all: &[MeasureView]) -> String {
+fn measures<'a>(all: impl Iterator<Item = &'a MeasureView>) -> String {
     let mut out = "<div class=\"wide\"><table><thead><tr><th></th><th>Verdict</th><th>Change</th>\
                    <th>From</th><th>To</th><th>Pairs</th></tr></thead><tbody>\n"
         .to_owned();
@@ -90,15 +90,6 @@ fn percent(value: f64) -> String {
     match (100.0 * value).round() {
         0.0 => "0 %".to_owned(),
         percent => format!("{percent:+.0} %"),
-    }
-}
-
-/// The label of a number of groups; empty if the number is not whole.
-fn whole(value: f64) -> String {
-    if value.fract() == 0.0 {
-        format!("{value:.0}")
-    } else {
-        String::new()
     }
 }
 
@@ -138,28 +129,44 @@ fn over_time(r: &EffectReport) -> String {
     )
 }
 
+/// Groups at either end of the list; the others lie between them.
+const GROUPS_EACH: usize = 15;
+
 fn groups(r: &EffectReport) -> String {
     if r.worst.is_empty() {
         return section("Groups", "No group has a pair yet.", "");
     }
-    let y = Axis::of(r.worst.iter().map(|g| g.change).chain([0.0]));
-    let x = Axis::of([0.0, r.worst.len() as f64]);
-    let mut plot = Plot::new(x, y, [&whole, &percent]);
-    for (at, group) in (0..).zip(&r.worst) {
-        let class = if group.change < 0.0 { "loss" } else { "gain" };
-        let at = f64::from(at);
-        let title = format!(
-            "{} {} ({})",
-            group.group,
+    let row = |group: &GroupView| Row {
+        name: group.group.clone(),
+        value: group.change,
+        text: format!(
+            "{}, {}",
             change(group.change, ""),
             number(group.pairs, "pair")
-        );
-        plot.bar(class, (at + 0.1, 0.0), (at + 0.9, group.change), &title);
-    }
+        ),
+    };
+    let left_out = r.worst.len().saturating_sub(2 * GROUPS_EACH);
+    let shown = match left_out {
+        0 => r.worst.iter().map(row).collect::<Vec<_>>(),
+        _ => {
+            let last = &r.worst[r.worst.len() - GROUPS_EACH..];
+            let shown = r.worst[..GROUPS_EACH].iter().chain(last);
+            shown.map(row).collect()
+        }
+    };
+    let between = match left_out {
+        0 => String::new(),
+        _ => format!(
+            " {} between these are not drawn.",
+            number(left_out as u64, "group")
+        ),
+    };
     section(
         "Groups",
-        "Change of goodput of each group of addresses, the worst first. One group alone rarely shows anything.",
-        &plot.svg("change of goodput by group"),
+        &format!(
+            "Change of goodput of each group of addresses, the worst first. One group alone rarely shows anything.{between}"
+        ),
+        &rows(&shown, "change of goodput by group"),
     )
 }
 
@@ -177,10 +184,12 @@ fn choices(r: &EffectReport) -> String {
         .flat_map(|c| c.connections.keys())
         .collect();
     let hours = |at_s: u64| at_s.saturating_sub(first.at_unix_s) as f64 / 3600.0;
-    let last = r.choices.last().map_or(0.0, |c| hours(c.at_unix_s));
+    // Neither the first hour nor the last is whole.
+    let begin = hours(r.since_unix_s);
+    let now = hours(r.now_unix_s).max(begin + 0.02);
     let words = time(first.at_unix_s);
     let share = |value: f64| format!("{:.0} %", 100.0 * value);
-    let x = Axis::of_hours([0.0, last + 1.0]);
+    let x = Axis::of_hours([begin, now]);
     let mut plot = Plot::new(x, Axis::of([0.0, 1.0]), [&words, &share]);
     for hour in &r.choices {
         let all = hour.connections.values().sum::<u64>().max(1) as f64;
@@ -192,8 +201,8 @@ fn choices(r: &EffectReport) -> String {
                 let title = format!("{name}: {}", number(count, "connection"));
                 plot.bar(
                     &format!("c{}", number_of.min(6)),
-                    (at, from),
-                    (at + 1.0, to),
+                    (at.clamp(begin, now), from),
+                    ((at + 1.0).clamp(begin, now), to),
                     &title,
                 );
             }

@@ -202,6 +202,55 @@ impl Plot {
     }
 }
 
+/// One row of [`rows`].
+pub struct Row {
+    /// Its name, on the left.
+    pub name: String,
+    /// Its value.
+    pub value: f64,
+    /// The value in words, on the right.
+    pub text: String,
+}
+
+/// Height of a row.
+const ROW: f64 = 22.0;
+/// Room for the names, and for the values in words.
+const NAME: f64 = 230.0;
+const TEXT: f64 = 150.0;
+
+/// Bars of named values, one below the other, from a common line at 0. `title` is for readers who cannot see it.
+pub fn rows(all: &[Row], title: &str) -> String {
+    let axis = Axis::of(all.iter().map(|row| row.value).chain([0.0]));
+    let at = |value: f64| NAME + axis.part(value) * (WIDTH - NAME - TEXT);
+    let (zero, height) = (at(0.0), ROW * all.len() as f64);
+    let mut body = String::new();
+    for (number, row) in all.iter().enumerate() {
+        let (top, end) = (ROW * number as f64, at(row.value));
+        let class = if row.value < 0.0 { "loss" } else { "gain" };
+        let _ = write!(
+            body,
+            "<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"end\">{}</text>\
+             <rect class=\"{class}\" x=\"{:.1}\" y=\"{:.0}\" width=\"{:.1}\" height=\"{:.0}\"/>\
+             <text x=\"{:.0}\" y=\"{:.0}\">{}</text>",
+            NAME - 8.0,
+            top + 15.0,
+            escape(&row.name),
+            zero.min(end),
+            top + 4.0,
+            (end - zero).abs().max(0.5),
+            ROW - 8.0,
+            WIDTH - TEXT + 8.0,
+            top + 15.0,
+            escape(&row.text)
+        );
+    }
+    format!(
+        "<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\">\
+         <line class=\"zero\" x1=\"{zero:.1}\" x2=\"{zero:.1}\" y1=\"0\" y2=\"{height:.0}\"/>{body}</svg>",
+        escape(title)
+    )
+}
+
 /// Escapes text for HTML.
 pub fn escape(text: &str) -> String {
     printable(text)

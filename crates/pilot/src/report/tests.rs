@@ -19,6 +19,8 @@ fn measure(name: &str, known: Option<(f64, f64, f64)>, verdict: &str) -> Measure
         verdict: verdict.to_owned(),
         pairs_missing: known.is_none().then_some(291),
         ready_in_s: known.is_none().then_some(5 * 86_400),
+        interval_pairs_missing: None,
+        interval_in_s: None,
         sums,
     }
 }
@@ -116,7 +118,7 @@ fn page_is_as_stored_without_network() {
 fn line_has_effect_price_and_guard() {
     assert_eq!(
         line(&example()),
-        "goodput +23.1 % (+11.4 % … +36.0 %), better · held out: 5 % of the time of each group · the guard has \
+        "goodput +23.1 % (+11.4 % to +36.0 %), better, sure · held out: 5 % of the time of each group · the guard has \
          stopped steering in 1 place"
     );
     let none = EffectReport {
@@ -129,16 +131,96 @@ fn line_has_effect_price_and_guard() {
 }
 
 #[test]
-fn insufficient_data_names_what_is_missing() {
-    let young = EffectReport {
-        measures: vec![measure("goodput", None, "insufficient data")],
+fn young_report_names_the_next_step() {
+    let with = |goodput: MeasureView| EffectReport {
+        measures: vec![goodput],
         trial_until_unix_s: Some(3600),
         ..EffectReport::default()
     };
+    let none = MeasureView {
+        interval_pairs_missing: Some(20),
+        interval_in_s: Some(7000),
+        ..measure("goodput", None, "insufficient data")
+    };
+    let held_out = " · held out: half of the time of each group, for another 1 h 0 min (trial)";
     assert_eq!(
-        line(&young),
-        "goodput insufficient data: about 291 pairs more, 5 d 0 h from now · held out: half of the time of each \
-         group, for another 1 h 0 min (trial)"
+        line(&with(none.clone())),
+        format!("goodput not proven: first interval at 20 pairs, 20 to go, in about 2 h{held_out}")
+    );
+    let early = MeasureView {
+        change: Some(0.33),
+        interval_pairs_missing: Some(5),
+        interval_in_s: None,
+        ..none
+    };
+    assert_eq!(
+        line(&with(early)),
+        format!(
+            "goodput +33.0 % so far, not proven: first interval at 20 pairs, 5 to go{held_out}"
+        )
+    );
+    let later = MeasureView {
+        pairs_missing: Some(40),
+        ready_in_s: Some(5 * 86_400),
+        ..measure("goodput", Some((0.2, -0.01, 0.43)), "insufficient data")
+    };
+    assert_eq!(
+        line(&with(later)),
+        format!(
+            "goodput +20.0 % (-1.0 % to +43.0 %), not proven: about 40 pairs more at this effect, in about 5 d{held_out}"
+        )
+    );
+}
+
+#[test]
+fn small_loss_is_not_minus_zero() {
+    assert_eq!(
+        [-0.0004, 0.0, -0.0006].map(|v| change(v, "")),
+        ["+0.0 %", "+0.0 %", "-0.1 %"]
+    );
+}
+
+#[test]
+fn bars_of_groups_have_their_addresses() {
+    let page = page(&example());
+    assert!(page.contains(">198.51.100.0/24</text>"), "{page}");
+    // A host with many groups shows both ends of the list.
+    let many = EffectReport {
+        worst: (0..100)
+            .map(|i| GroupView {
+                group: format!("group{i:03}"),
+                change: f64::from(i) / 100.0,
+                ..GroupView::default()
+            })
+            .collect(),
+        ..example()
+    };
+    let page = super::page(&many);
+    let shows = |name: &str| page.contains(&format!(">{name}</text>"));
+    assert!(shows("group000") && shows("group099") && !shows("group050"));
+    assert!(
+        page.contains("70 groups between these are not drawn"),
+        "{page}"
+    );
+}
+
+#[test]
+fn hours_end_now() {
+    let report = EffectReport {
+        since_unix_s: 1_795_003_200 - 600,
+        now_unix_s: 1_795_003_200 + 1800,
+        choices: vec![ChoicesView {
+            at_unix_s: 1_795_003_200,
+            connections: [("bbr".to_owned(), 1)].into(),
+        }],
+        ..example()
+    };
+    let page = page(&report);
+    // The bar of this hour, half over, fills the plot's width.
+    let bar = page.split("class=\"c0\"").nth(1).unwrap();
+    assert!(
+        bar.contains("x=\"62.0\"") && bar.contains("width=\"566.0\""),
+        "{bar}"
     );
 }
 

@@ -80,15 +80,19 @@ impl LearningStatus {
         }
         for policy in &self.policies {
             let given = policy.algorithms.iter().map(|a| {
-                let default = if a.name == policy.default {
-                    " (default)"
+                let baseline = if a.name == policy.default {
+                    " (baseline)"
                 } else {
                     ""
                 };
-                format!("{}{default} {}", a.name, a.connections)
+                format!("{}{baseline} {}", a.name, a.connections)
             });
             let given: Vec<String> = given.collect();
-            let _ = writeln!(out, "given    [{}] {}", policy.policy, given.join(" · "));
+            let name = match policy.policy.as_str() {
+                "default" => String::new(),
+                name => format!("[{name}] "),
+            };
+            let _ = writeln!(out, "given    {name}{}", given.join(" · "));
         }
         for change in &self.changes {
             let age = duration(change.age_s as u64);

@@ -7,9 +7,9 @@ use super::*;
 use tcpilot_abi::Withheld;
 
 use crate::figures::{
-    ChangeView, CohortView, DecisionView, DrawnAlgorithm, ExplainedPath, HistogramView,
-    LearningStatus, PolicyStatus, RescueStatus, ShownView, TrafficView, TuneView, TuningsStatus,
-    Upgrades,
+    AlgorithmView, ChangeView, CohortView, DecisionView, DrawnAlgorithm, ExplainedPath,
+    Explanation, HistogramView, LearningStatus, PolicyStatus, RescueStatus, ShownView, TrafficView,
+    TuneView, TuningView, TuningsStatus, Upgrades,
 };
 
 fn assert_golden(name: &str, text: &str) {
@@ -64,6 +64,7 @@ fn lossy_path() -> PathView {
         connections: 94,
         loss_ratio: Some(0.0512),
         level: "path".to_owned(),
+        baseline: Some("cubic".to_owned()),
         algorithms: vec![
             algorithm("cubic", 745_594, 9, 2, 987_500, 0.0125),
             algorithm("bbr", 12_189, 83, 78, 2_262_500, 0.9625),
@@ -85,6 +86,7 @@ fn new_path() -> PathView {
         min_rtt_us: Some(310),
         connections: 1,
         level: "path".to_owned(),
+        baseline: Some("cubic".to_owned()),
         algorithms: vec![unused("cubic"), unused("bbr")],
         ..Default::default()
     }
@@ -157,6 +159,7 @@ fn running() -> Status {
     ];
     Status {
         effect: None,
+        gains: Vec::new(),
         version: "0.1.0".to_owned(),
         pid: 4711,
         kernel: "6.12.0".to_owned(),
@@ -288,6 +291,7 @@ fn known(level: &str) -> PathView {
         policy: "default".to_owned(),
         age_s: 3.1,
         level: level.to_owned(),
+        baseline: Some("cubic".to_owned()),
         class: Some("16 to 33 ms, accept".to_owned()),
         experience: 31.2,
         explored: 0.084,
@@ -320,13 +324,19 @@ fn known_and_measured() -> PathView {
         ..known("path")
     };
     let measured = lossy_path().algorithms;
-    for (algorithm, measured) in path.algorithms.iter_mut().zip(measured) {
+    let rates = [487_500, 1_512_500, 441_000];
+    let rates = rates.map(|rate: u64| [rate, rate * 4 / 5, rate * 6 / 5].map(Some));
+    let measured = measured.into_iter().zip(rates);
+    for (algorithm, (measured, [rate, low, high])) in path.algorithms.iter_mut().zip(measured) {
         *algorithm = AlgorithmView {
             share: algorithm.share,
             effect: algorithm.effect,
             effect_low: algorithm.effect_low,
             effect_high: algorithm.effect_high,
             learned_from: algorithm.learned_from.clone(),
+            expected_rate: rate,
+            expected_rate_low: low,
+            expected_rate_high: high,
             name: algorithm.name.clone(),
             ..measured
         };
@@ -450,7 +460,7 @@ fn learners_knowledge_reads_as_its_copies() {
         ),
     );
     assert_golden("explain-unseen", &explained(known("group"), Vec::new()));
-    assert_golden("status-thompson", &status(&learning()));
+    assert_golden("status-verbose", &status_in_full(&learning()));
     assert_golden(
         "report-thompson",
         &report(&learning(), &[known_and_measured()]),
@@ -459,13 +469,13 @@ fn learners_knowledge_reads_as_its_copies() {
         dry_run: true,
         ..learning()
     };
-    assert_golden("status-thompson-dry-run", &status(&dry));
+    assert_golden("status-dry-run", &status(&dry));
     let stale = Status {
         choice_dists_valid: false,
         traffic: None,
         ..learning()
     };
-    assert_golden("status-thompson-stale", &status(&stale));
+    assert_golden("status-stale", &status(&stale));
 }
 
 #[test]
@@ -476,7 +486,8 @@ fn unanswered_learner_is_not_shown_as_empty() {
         effect: Some("not known".to_owned()),
         ..learning()
     };
-    let text = status(&busy);
+    let text = status_in_full(&busy);
+    assert!(!text.contains("0 paths"), "{text}");
     let line = text.lines().find(|l| l.starts_with("paths"));
     assert_eq!(
         line,
@@ -527,9 +538,53 @@ fn address_without_path_is_explained_in_words() {
     assert_golden("explain-none", &explanation(&explained));
 }
 
+/// A status with a result and gains.
+fn helping() -> Status {
+    let paths = [known_and_measured(), lossy_path()];
+    let mut gains = AddressView::all(&paths, path_name);
+    gains.retain(|view| view.gain() > 0);
+    Status {
+        effect: Some("goodput +23.1 % (+11.4 % to +36.0 %), better, sure".to_owned()),
+        gains,
+        ..learning()
+    }
+}
+
 #[test]
-fn the_status_reads_as_its_copy() {
-    assert_golden("status", &status(&running()));
+fn status_is_five_lines() {
+    let text = status(&helping());
+    assert_eq!(text.lines().count(), 5, "{text}");
+    assert_golden("status", &text);
+    assert_eq!(status(&running()).lines().count(), 5);
+}
+
+#[test]
+fn addresses_have_a_row_each() {
+    let other_class = PathView {
+        class: Some("33 to 66 ms".to_owned()),
+        experience: 2.0,
+        connections: 6,
+        ..known_and_measured()
+    };
+    let foreign = PathView {
+        prefix: "198.51.100.7".parse().unwrap(),
+        baseline: None,
+        ..known_and_measured()
+    };
+    let all = [other_class, known_and_measured(), new_path(), foreign];
+    assert_golden("addresses", &addresses(&all));
+    let view = &AddressView::all(&all, path_name)[0];
+    assert_eq!((view.connections, view.sure), (100, true));
+    let names = hosts("203.0.113.9 db1");
+    let owned = PathView {
+        processes: vec!["nginx".to_owned()],
+        ..known_and_measured()
+    };
+    let all = Selection::default();
+    assert_golden(
+        "addresses-named",
+        &selected_addresses(&[owned], &all, &names, true),
+    );
 }
 
 #[test]
@@ -537,7 +592,7 @@ fn bytes_of_no_card_are_reported() {
     let mut status = running();
     let inside = status.traffic.as_mut().unwrap();
     (inside.steered_bytes, inside.sent_bytes, inside.share) = (791_000_000, 40_000, None);
-    let text = super::status(&status);
+    let text = super::status_in_full(&status);
     let line = text.lines().find(|l| l.starts_with("traffic")).unwrap();
     assert_eq!(
         line,
@@ -606,7 +661,16 @@ fn texts(name: &str) -> String {
     all = Selection::new(&query).unwrap();
     out += &selected_flows(&[flow], &all, true);
     out += &selected_paths(std::slice::from_ref(&path), &Selection::default(), true);
-    out + &super::status(&status) + &super::explanation(&explanation) + &report(&status, &[path])
+    out += &selected_addresses(
+        std::slice::from_ref(&path),
+        &Selection::default(),
+        &hosts(&format!("203.0.113.9 {name}")),
+        true,
+    );
+    out + &super::status(&status)
+        + &super::status_in_full(&status)
+        + &super::explanation(&explanation)
+        + &report(&status, &[path])
 }
 
 #[test]

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{
     document::RENAMED,
-    figure::{Figure, NONE, Unit, View},
+    figure::{self, Figure, NONE, Unit, View},
     table,
 };
 use crate::failure::{Failure, Kind};
@@ -199,11 +199,17 @@ pub fn help<L: Listed>() -> String {
             heading if heading == key.word || !key.is_usual() => String::new(),
             heading => format!("{heading}: "),
         };
-        let doc = key.doc().trim();
+        let doc = figure::plain(key.doc());
         format!("  {:<width$}  {heading}{doc}\n", key.word)
     });
     let lines: String = lines.collect();
-    format!("Columns, by the names that --columns, --sort and --filter take:\n{lines}")
+    let parts = match L::PARTS {
+        "" => String::new(),
+        parts => {
+            format!("\nA row of a list with {parts} stands where the first of them belongs.\n")
+        }
+    };
+    format!("Columns, by the names that --columns, --sort and --filter take:\n{lines}{parts}")
 }
 
 /// A query about a list, as the user wrote it.
@@ -267,7 +273,26 @@ impl<L: Listed> Selection<L> {
     pub fn apply(&self, items: &mut Vec<L>) {
         items.retain_mut(|item| self.keep(item));
         order::sort(&self.orders, items);
-        items.truncate(self.limit.unwrap_or(usize::MAX));
+        items.truncate(self.limit());
+    }
+
+    /// Keeps the wanted items with all of their parts, in the wanted order, whatever the limit.
+    pub fn apply_whole(&self, items: &mut Vec<L>)
+    where
+        L: Clone,
+    {
+        items.retain(|item| self.keep(&mut item.clone()));
+        order::sort(&self.orders, items);
+    }
+
+    /// The most items to show.
+    pub fn limit(&self) -> usize {
+        self.limit.unwrap_or(usize::MAX)
+    }
+
+    /// Whether the user named the columns to show.
+    pub fn has_columns(&self) -> bool {
+        !self.columns.is_empty()
     }
 
     /// Removes the unwanted parts; true if the item is wanted.

@@ -195,7 +195,13 @@ impl<const C: usize> Exact<C> {
         let expected = self.expected(seen, now.as_ref());
         let known = now.map_or(0.0, |(now, _)| now.evidence.weight);
         let (residual, weight) = match seen.outcome {
-            Outcome::Reward(reward) => (self.residual(id, seen, reward, known), reward.weight),
+            Outcome::Reward(reward) => {
+                let residual = self.residual(id, seen, reward, known);
+                let weight = reward.weight * self.fresh(seen);
+                let explained = reward.nats - residual;
+                self.tree.note_typical(id, explained, weight, seen.at_s);
+                (residual, reward.weight)
+            }
             Outcome::TimedOut => (
                 self.timed_out(id, &expected),
                 self.settings.reward.weight_min,

@@ -2,18 +2,15 @@
 
 use std::collections::VecDeque;
 
+use super::super::view::SD95;
 pub(super) use crate::learner::Foreign;
 
-use super::{Alarm, Estimate, Exact, Learned, Observation, Thompson, View};
+use super::{Alarm, Estimate, Exact, Learned, Observation, Thompson, Typical, View};
 use crate::gaussian::{Belief, Information};
 use crate::linalg::NotPositive;
 use crate::lineage::{Key, Level, Lineage, NodeKey};
+use crate::path::Expected;
 use crate::tree::{GLOBAL, PathId, Tree};
-
-/// Standard deviations on either side of the mean of an interval that holds the truth with 95 %. A normal
-/// distribution has 1.96. But the widths of the model are guesses at first, and differences of algorithms are not normally
-/// distributed: with 1.96, 91 to 97 % of the intervals held the truth in simulated worlds, after 5 to 50 connections.
-const SD95: f64 = 2.25;
 
 /// Maximum number of alarms kept.
 const ALARMS_MAX: usize = 256;
@@ -35,6 +32,11 @@ impl Thompson {
     /// deviation, in nats. `None` if the path is not known, or the learner does not have one of the arms.
     pub fn gain(&mut self, path: &Key, from: usize, to: usize, now_s: f64) -> Option<(f64, f64)> {
         exact!(&mut self.0, it => it.gain(path, from, to, now_s))
+    }
+
+    /// The paths with the most connections, at most so many, in any order.
+    pub fn busiest(&self, most: usize) -> Vec<NodeKey> {
+        exact!(&self.0, it => it.busiest(most))
     }
 
     /// The keys of all known paths.
@@ -96,6 +98,7 @@ impl<const C: usize> Exact<C> {
         };
         let belief = belief.ok()?;
         let parts = self.parts(id, node, now_s).ok()?;
+        let rewards = id.and_then(|id| self.tree.rewards(id, now_s).ok());
         let ledger = self.tree.ledger_of(node);
         let queued_share = match id {
             Some(id) => self.tree.queued_share(id),
@@ -104,6 +107,7 @@ impl<const C: usize> Exact<C> {
         Some(View {
             key: *key,
             estimates: estimates(&belief, &parts),
+            typical: rewards.iter().flatten().map(typical).collect(),
             plan,
             costs: costs(&belief),
             connections: id.map_or(0, |id| self.tree.paths[id.0 as usize].connections),
@@ -122,6 +126,21 @@ impl<const C: usize> Exact<C> {
         let has_both = from.max(to) < Tree::<C>::ARMS;
         let id = self.tree.find(path).filter(|_| has_both)?;
         Some(self.belief_and_now(id, now_s).0.gain(from, to))
+    }
+
+    fn busiest(&self, most: usize) -> Vec<NodeKey> {
+        let paths = &self.tree.paths;
+        let mut all: Vec<PathId> = self.tree.live_paths().collect();
+        let fewest_last = |id: &PathId| std::cmp::Reverse(paths[id.0 as usize].connections);
+        if all.len() > most && most > 0 {
+            all.select_nth_unstable_by_key(most - 1, fewest_last);
+        }
+        all.truncate(most);
+        let key = |id: &PathId| NodeKey {
+            level: Level::Path,
+            key: self.tree.path_key(id.0),
+        };
+        all.iter().map(key).collect()
     }
 
     fn paths(&self) -> impl Iterator<Item = NodeKey> + '_ {
@@ -238,6 +257,15 @@ fn costs<const C: usize>(belief: &Belief<C>) -> Vec<u64> {
         .collect()
 }
 
+fn typical(reward: &Expected) -> Typical {
+    let (mean, half) = (reward.mean, SD95 * reward.variance.sqrt());
+    Typical {
+        mean,
+        low: mean - half,
+        high: mean + half,
+    }
+}
+
 fn estimates<const C: usize>(belief: &Belief<C>, parts: &Parts<C>) -> Vec<Estimate> {
     (0..C)
         .map(|advantage| {
@@ -245,12 +273,7 @@ fn estimates<const C: usize>(belief: &Belief<C>, parts: &Parts<C>) -> Vec<Estima
             let most = (0..parts.len())
                 .max_by(|a, b| parts[*a][advantage].total_cmp(&parts[*b][advantage]))
                 .unwrap_or(parts.len() - 1);
-            Estimate {
-                mean,
-                low: mean - SD95 * sd,
-                high: mean + SD95 * sd,
-                from: Level::from_number(most as u8),
-            }
+            Estimate::new(mean, sd, Level::from_number(most as u8))
         })
         .collect()
 }

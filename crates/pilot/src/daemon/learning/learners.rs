@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tcpilot_abi::tp_record;
+use tcpilot_abi::{TP_RECORD_FOREIGN, TP_RECORD_FORGOTTEN, Why, tp_record};
 use tcpilot_kernel::{MOVES, MoveRequest};
 
 use super::{
@@ -14,6 +14,7 @@ use super::{
     long::Long,
     origin::{Origin, SharedCounts},
     policy_learner::{PolicyLearner, Written},
+    translate::{has, was_switched},
 };
 use crate::figures::EffectReport;
 
@@ -46,6 +47,9 @@ pub struct Learners {
     pub effect: Option<Effect>,
     /// The origin of each domain (a number in records), and the number of the domain's last record.
     pub(super) domains: HashMap<u32, (Origin, u64)>,
+    /// The default algorithm of each domain's namespace, by the programs' number: its connections keep it unless an
+    /// algorithm is set.
+    pub(super) baselines: HashMap<u32, u8>,
     /// Long connections to move to another algorithm.
     pub requests: Vec<MoveRequest>,
     /// Times of the thread's turns.
@@ -70,6 +74,7 @@ impl Learners {
             crowded: 0,
             effect: None,
             domains: HashMap::new(),
+            baselines: HashMap::new(),
             requests: Vec::new(),
             turns: Histogram::new(histogram::TIMES),
         }
@@ -87,6 +92,7 @@ impl Learners {
         // Domain 0 has the paths shared by all namespaces.
         if record.domain != 0 {
             self.note_origin(record);
+            self.note_baseline(record);
         }
         let of = |policy: &&mut PolicyLearner| policy.settings.policy == record.policy;
         // A former policy has no learner, but its last connections still end.
@@ -137,6 +143,7 @@ impl Learners {
         let mut ended: HashSet<u32> = seen.map(|(domain, _)| *domain).chain(unseen).collect();
         ended.remove(&0); // it is everybody's
         self.domains.retain(|domain, _| !ended.contains(domain));
+        self.baselines.retain(|domain, _| !ended.contains(domain));
         let policies = self.policies.iter_mut();
         let paths: usize = policies.map(|policy| policy.forget_domains(&ended)).sum();
         let greedy = self
@@ -162,6 +169,19 @@ impl Learners {
             let mut all: Vec<u64> = self.domains.values().map(|(_, seen)| *seen).collect();
             let (_, oldest, _) = all.select_nth_unstable(DOMAINS_MAX / 4);
             self.domains.retain(|_, (_, seen)| *seen > *oldest);
+            self.baselines
+                .retain(|domain, _| self.domains.contains_key(domain));
+        }
+    }
+
+    /// Notes the default of a namespace, from a connection that kept it.
+    fn note_baseline(&mut self, record: &tp_record) {
+        let kept = matches!(
+            Why::from_number(record.why),
+            Why::HeldOut | Why::NoChoiceDist | Why::Kept | Why::Stale
+        );
+        if kept && !has(record, TP_RECORD_FOREIGN | TP_RECORD_FORGOTTEN) && !was_switched(record) {
+            self.baselines.insert(record.domain, record.arm);
         }
     }
 

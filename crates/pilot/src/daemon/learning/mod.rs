@@ -251,6 +251,13 @@ impl Learning {
             .unwrap_or_default()
     }
 
+    /// The paths with the most connections, at most so many of each policy.
+    pub fn busiest(&self, most: usize) -> Vec<KnownPath> {
+        let live = self.live();
+        self.ask(move |learners| learners.busiest(most, &live))
+            .unwrap_or_default()
+    }
+
     /// The open connections; none if they cannot be read.
     pub fn live(&self) -> Live {
         self.conn_starts.live().unwrap_or_else(|error| {

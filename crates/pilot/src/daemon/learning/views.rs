@@ -18,7 +18,6 @@ use super::{
     learners::Learners,
     origin::SharedCounts,
     policy_learner::PolicyLearner,
-    switches::Switched,
 };
 use crate::figures::{
     AlgorithmView, ChangeView, DecisionView, DrawnAlgorithm, FleetView, LearningStatus, PathView,
@@ -139,6 +138,17 @@ impl Learners {
         .collect()
     }
 
+    /// The paths with the most connections, at most so many of each policy.
+    pub fn busiest(&mut self, most: usize, live: &Live) -> Vec<KnownPath> {
+        let busiest = |policy: &PolicyLearner| policy.learner.busiest(most);
+        let keys: Vec<Vec<NodeKey>> = self.policies.iter().map(busiest).collect();
+        let all = (0..)
+            .zip(keys)
+            .flat_map(|(policy, keys)| keys.into_iter().map(move |key| (policy, key)));
+        all.filter_map(|(policy, key)| self.seen(policy, &key, live))
+            .collect()
+    }
+
     /// The last decisions of a path, the newest first.
     fn decisions(&self, policy: usize, key: &NodeKey) -> Vec<DecisionView> {
         let Some(policy) = self.policies.get(policy) else {
@@ -177,7 +187,8 @@ impl Learners {
             })
         });
         let egress = origin.map_or(0, |origin| origin.egress);
-        let mut view = path_view(policy, &view, now_s);
+        let baseline = self.baselines.get(&key.key.domain).copied();
+        let mut view = path_view(policy, &view, baseline, now_s);
         if key.level == Level::Path {
             view.live_flows = live.of(&place_of(key, policy.settings.policy));
             view.connections += u64::from(view.live_flows);
@@ -286,8 +297,21 @@ fn nearest(policy: &PolicyLearner, remote: &Prefix) -> Vec<NodeKey> {
     }]
 }
 
-fn path_view(policy: &PolicyLearner, view: &View, now_s: f64) -> PathView {
+/// The view of a path or node. `baseline` is the programs' number of its namespace's default, if it is known.
+fn path_view(
+    policy: &mut PolicyLearner,
+    view: &View,
+    baseline: Option<u8>,
+    now_s: f64,
+) -> PathView {
     let level = view.key.level;
+    let arms = &policy.settings.arms;
+    let baseline = match baseline {
+        Some(number) => arms.of_number(number),
+        None => Some(0),
+    };
+    let baseline_name = baseline.map(|arm| arms.names()[arm].clone());
+    let algorithms = algorithms(policy, view, baseline, now_s);
     let switched = policy.switches.of(&view.key);
     let mut seen = PathView {
         prefix: prefix_of(&view.key.key),
@@ -308,34 +332,34 @@ fn path_view(policy: &PolicyLearner, view: &View, now_s: f64) -> PathView {
             .foreign
             .as_ref()
             .map(|foreign| fleet_view(policy, view, foreign)),
-        algorithms: algorithms(policy, view, &switched),
+        baseline: baseline_name,
+        algorithms,
         ..PathView::default()
     };
     policy.measures.show(&view.key, now_s, &mut seen);
     seen
 }
 
-fn algorithms(policy: &PolicyLearner, view: &View, switched: &Switched) -> Vec<AlgorithmView> {
-    let settings = &policy.settings;
-    let shares = settings.shares(&view.key, &view.plan);
-    // The default has no estimate: the others are compared with it.
-    let estimates = std::iter::once(None).chain(view.estimates.iter().map(Some));
-    let names = settings.arms.names().iter();
-    let counted = view.costs.iter().zip(switched.rescued_from);
-    names
-        .zip(shares)
-        .zip(estimates)
-        .zip(counted)
-        .map(
-            |(((name, share), estimate), (cost, rescued))| AlgorithmView {
-                name: name.clone(),
-                share,
-                cost: *cost,
-                rescued,
-                ..estimate.map_or_else(AlgorithmView::default, effect)
-            },
-        )
-        .collect()
+fn algorithms(
+    policy: &mut PolicyLearner,
+    view: &View,
+    baseline: Option<usize>,
+    now_s: f64,
+) -> Vec<AlgorithmView> {
+    let shares = policy.settings.shares(&view.key, &view.plan);
+    let switched = policy.switches.of(&view.key);
+    let names = policy.settings.arms.names().to_vec();
+    let counted = shares.into_iter().zip(&view.costs);
+    let counted = counted.zip(switched.rescued_from);
+    let all = names.into_iter().zip(counted).enumerate();
+    all.map(|(arm, (name, ((share, cost), rescued)))| AlgorithmView {
+        name,
+        share,
+        cost: *cost,
+        rescued,
+        ..compared(policy, view, arm, baseline, now_s)
+    })
+    .collect()
 }
 
 /// What other hosts say of a path's group.
@@ -353,13 +377,38 @@ fn fleet_view(policy: &PolicyLearner, view: &View, foreign: &Foreign) -> FleetVi
     }
 }
 
-fn effect(estimate: &Estimate) -> AlgorithmView {
-    let [effect, low, high] = estimate.percent().map(|percent| Some(percent / 100.0));
+/// The rate of an algorithm, and its effect against the baseline: of the namespace's default, which may be another than
+/// the learner's own.
+fn compared(
+    policy: &mut PolicyLearner,
+    view: &View,
+    arm: usize,
+    baseline: Option<usize>,
+    now_s: f64,
+) -> AlgorithmView {
+    let rate = |nats: f64| Some(nats.exp().round() as u64);
+    let typical = view.typical.get(arm);
+    let own = arm.checked_sub(1).and_then(|arm| view.estimates.get(arm));
+    let estimate = match baseline {
+        Some(0) => own.copied(),
+        Some(baseline) if baseline != arm => {
+            let gain = policy.learner.gain(&view.key.key, baseline, arm, now_s);
+            let from = own.and_then(|own| own.from);
+            gain.map(|(mean, sd)| Estimate::new(mean, sd, from))
+        }
+        _ => None,
+    };
+    let effect = |part: usize| estimate.map(|estimate| estimate.percent()[part] / 100.0);
     AlgorithmView {
-        effect,
-        effect_low: low,
-        effect_high: high,
-        learned_from: estimate.from.map(|level| word(level).to_owned()),
+        expected_rate: typical.and_then(|typical| rate(typical.mean)),
+        expected_rate_low: typical.and_then(|typical| rate(typical.low)),
+        expected_rate_high: typical.and_then(|typical| rate(typical.high)),
+        effect: effect(0),
+        effect_low: effect(1),
+        effect_high: effect(2),
+        learned_from: estimate
+            .and_then(|estimate| estimate.from)
+            .map(|level| word(level).to_owned()),
         ..AlgorithmView::default()
     }
 }

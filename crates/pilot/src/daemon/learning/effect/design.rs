@@ -16,20 +16,35 @@ pub const ACTIVE_S: u64 = 24 * 3600;
 /// The number of the group with all addresses.
 pub const ALL: u64 = u64::MAX;
 
-/// The groups with recent connections, each with the time of its last connection.
+/// The groups with recent connections, each with the time of its last connection, and their number.
 #[derive(Clone, Debug, Default)]
-pub struct Activity(HashMap<u64, u64>);
+pub struct Activity(HashMap<u64, (u64, u64)>);
 
 impl Activity {
     /// Notes the end of a connection of this group.
     pub fn note(&mut self, group: u64, now_s: u64) {
-        self.0.insert(group, now_s); // at most as many groups as there are assignment buckets
+        // There are at most as many groups as assignment buckets.
+        let (last_s, connections) = self.0.entry(group).or_default();
+        *last_s = now_s;
+        *connections += 1;
+    }
+
+    /// The rate of each group's connections, if they were noted for this long. A host with one design counts all groups
+    /// as one.
+    pub fn per_s(&self, design: HoldOut, noted_s: u64) -> Vec<f64> {
+        // A rate from less than this is mostly luck.
+        let noted_s = noted_s.max(60) as f64;
+        let rates = self.0.values().map(|(_, count)| *count as f64 / noted_s);
+        match design {
+            HoldOut::Host => vec![rates.sum()],
+            _ => rates.collect(),
+        }
     }
 
     /// The number of active groups.
     pub fn count(&mut self, now_s: u64) -> usize {
         self.0
-            .retain(|_, last_s| now_s.saturating_sub(*last_s) < ACTIVE_S);
+            .retain(|_, (last_s, _)| now_s.saturating_sub(*last_s) < ACTIVE_S);
         self.0.len()
     }
 }

@@ -350,12 +350,10 @@ impl Effect {
             false => [schedule.block_s, schedule.settle_s],
         };
         if (design.word(), lengths_s) != (self.past.design.as_str(), self.past.lengths_s) {
-            let groups = known.groups;
             if self.is_on() {
                 tracing::info!(
-                    design = design.word(),
-                    groups,
-                    "a part of the connections keeps the default, for `tcpilot report`"
+                    hold_out = design.word(),
+                    "some connections keep the kernel's default, for `tcpilot report`"
                 );
             }
             self.whole.break_off();

@@ -1,7 +1,7 @@
 //! The views of the effect, for people.
 
 use tcpilot_proof::{
-    Effects, Pairs, Sequence, Trial, Verdict,
+    Effects, Pace, Pairs, Sequence, Trial, Verdict,
     outcome::{CLASSES, SIZES},
     verdict::Aim,
 };
@@ -70,8 +70,8 @@ fn class_name(class: usize) -> String {
 }
 
 impl Told<'_> {
-    /// The view of a measure. `pairs_per_s` is the rate of new pairs; `None` if unknown.
-    fn view(&self, pairs_per_s: Option<f64>) -> MeasureView {
+    /// The view of a measure. `pace` is the rate of new pairs; `None` if unknown.
+    fn view(&self, pace: Option<Pace>) -> MeasureView {
         let sequence = Sequence::default();
         let interval = self.pairs.interval(&sequence).map(|i| i.map(self.unit));
         let verdict = Verdict::of(self.pairs, &sequence, self.aim, self.least_effect);
@@ -81,11 +81,9 @@ impl Told<'_> {
             Verdict::NotShown => ("not shown", None),
             Verdict::Insufficient { pairs_missing } => ("insufficient data", Some(pairs_missing)),
         };
-        let ready_in_s = pairs_missing
-            .zip(pairs_per_s)
-            .map(|(missing, per_s)| missing as f64 / per_s)
-            .filter(|seconds| seconds.is_finite())
-            .map(|seconds| seconds.ceil() as u64);
+        let first = Sequence::LEAST.checked_sub(self.pairs.count);
+        let interval_pairs_missing = first.filter(|missing| *missing > 0);
+        let time = |pairs: Option<u64>| pace.zip(pairs)?.0.seconds_for(pairs?);
         MeasureView {
             name: self.name.clone(),
             change: self.pairs.moments().map(|(mean, _)| (self.unit)(mean)),
@@ -93,17 +91,23 @@ impl Told<'_> {
             high: interval.map(|i| i.high),
             verdict: word.to_owned(),
             pairs_missing,
-            ready_in_s,
+            ready_in_s: time(pairs_missing),
+            interval_pairs_missing,
+            interval_in_s: time(interval_pairs_missing),
             sums: *self.pairs,
         }
     }
 }
 
-fn measures(effects: &Effects, pairs_per_s: Option<f64>) -> Vec<MeasureView> {
-    told(effects)
-        .iter()
-        .map(|one| one.view(pairs_per_s))
-        .collect()
+/// The views of all measures. A class of sizes has fewer pairs than goodput, and they come as much more slowly.
+fn measures(effects: &Effects, pace: Option<Pace>) -> Vec<MeasureView> {
+    let all = effects.goodput.count as f64 + 1.0;
+    let told = told(effects);
+    let views = told.iter().map(|one| {
+        let share = (one.pairs.count as f64 + 1.0) / all;
+        one.view(pace.map(|pace| pace.times(share)))
+    });
+    views.collect()
 }
 
 impl Stop {
@@ -129,7 +133,7 @@ impl Effect {
         let now_s = self.now_s();
         let groups_active = self.active.count(now_s) as u64;
         let effects = self.whole.host.effects;
-        let pairs_per_s = self.pairs_per_s(now_s);
+        let pace = self.pace(now_s);
         let counts = self.past.counts;
         let with_pairs = self
             .whole
@@ -156,7 +160,7 @@ impl Effect {
             connections_held_out: counts.held_out,
             hold_out_cost: self.hold_out_cost(),
             explored,
-            measures: measures(&effects, pairs_per_s),
+            measures: measures(&effects, pace),
             policies: policies
                 .map(|(policy, trial)| PolicyEffect {
                     policy: policy.clone(),
@@ -171,11 +175,25 @@ impl Effect {
         }
     }
 
-    /// The rate of pairs so far; `None` before the first pair.
-    fn pairs_per_s(&self, now_s: u64) -> Option<f64> {
-        let pairs = self.whole.host.effects.goodput.count;
-        let passed_s = now_s.saturating_sub(self.past.since_s);
-        (pairs > 0 && passed_s > 0).then(|| pairs as f64 / passed_s as f64)
+    /// How fast pairs come; `None` if nothing shows it yet. The schedule of a trial is another than before, so a trial's
+    /// pairs are expected from its schedule alone.
+    fn pace(&self, now_s: u64) -> Option<Pace> {
+        let noted_s = now_s.saturating_sub(self.started_s);
+        let rates = self.active.per_s(self.design, noted_s);
+        let (pairs, elapsed_s) = match self.is_trial(now_s) {
+            true => (0, self.first_pair_s()),
+            false => (
+                self.whole.host.effects.goodput.count,
+                now_s.saturating_sub(self.past.since_s),
+            ),
+        };
+        let least = self.keys.connections_min.into();
+        Pace::of(&self.schedule, least, rates, pairs, elapsed_s)
+    }
+
+    /// Time after which the first pair of a schedule has surely been counted.
+    fn first_pair_s(&self) -> u64 {
+        2 * self.schedule.block_s
     }
 
     /// The cost of holding out, in connections: each held-out one misses the gain in goodput. 0 unless

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use tcpilot_abi::tp_record;
+use tcpilot_abi::{Why, tp_record};
 use tcpilot_kernel::{Live, own_netns_cookie, wall_clock::Now};
 
 use super::{
@@ -55,6 +55,39 @@ fn paths_of_ended_namespaces_are_forgotten() {
     learners.publish(usize::MAX);
     assert_eq!(super::Table::len(&dists).0, of_both, "more than {shared}");
     assert_eq!(learners.forget_netns(&ended), 0);
+}
+
+/// The learner compares with its own default, the first algorithm. A connection that kept the default of its namespace
+/// shows that this is another one.
+#[test]
+fn paths_compare_with_their_namespaces_default() {
+    let (mut learners, _) = learners_of(settings(100), &[]);
+    connect(&mut learners, &[5, 6], 0);
+    let second = learners.policies[0].settings.arms.number(1);
+    learners.take(&tp_record {
+        domain: 5,
+        netns_cookie: 5,
+        why: Why::HeldOut as u8,
+        ..record("10.0.0.7", second, 300)
+    });
+    let paths = learners.explain(&"10.0.0.7".parse().unwrap(), &Live::default());
+    let names: Vec<String> = paths[0]
+        .view
+        .algorithms
+        .iter()
+        .map(|a| a.name.clone())
+        .collect();
+    for path in paths {
+        let cookie = match path.netns {
+            Some(super::super::views::Netns::Cookie(cookie)) => cookie,
+            _ => continue,
+        };
+        let of = if cookie == 5 { 1 } else { 0 };
+        assert_eq!(path.view.baseline.as_ref(), Some(&names[of]), "{cookie}");
+        let compared = path.view.algorithms.iter().map(|a| a.effect.is_some());
+        let compared: Vec<bool> = compared.collect();
+        assert_eq!(compared.iter().position(|is| !is), Some(of), "{compared:?}");
+    }
 }
 
 /// Stores what is learned of these namespaces, as in the boot of this identifier.
