@@ -17,12 +17,12 @@ use crate::rescue::way;
 const LOSSY: &str = "198.51.100.2";
 const CLEAN: &str = "8.1.2.3";
 
-/// Two algorithms, one of them much better if packets are lost.
+/// Two algorithms, one of them much better if packets are lost. Only the rate counts, so they are alike on a clean way.
 fn config(agent: &Path, hear: &str) -> String {
     format!(
         "algorithms = [\"reno\", \"bbr\"]\n\
          replace_defaults = [\"reno\"]\n\
-         [learner]\nkind = \"thompson\"\n\
+         [learner]\nkind = \"thompson\"\ndelay_weight_percent = 0\n\
          [rescue]\nalgorithm = \"\"\n\
          [effect]\nhold_out_percent = 0\n\
          [fleet]\ndir = {:?}\nhear = \"{hear}\"\nsay_every_s = 1\n",
@@ -100,15 +100,20 @@ impl Agent {
     }
 }
 
-/// The opposite of a state, with this certainty.
-fn opposite(state: &State, precision: f32, mean: f32) -> State {
-    let mut lie = state.empty();
+/// A state with other messages.
+fn with(state: &State, message: impl Fn(&Row) -> Message) -> State {
+    let mut other = state.empty();
     for row in state.rows() {
-        let mean = if row.said.shift(0) > 0.0 { -mean } else { mean };
-        let said = Message::new(&[precision, precision * mean]).unwrap();
-        lie.push(Row { said, ..*row }).unwrap();
+        let said = message(row);
+        other.push(Row { said, ..*row }).unwrap();
     }
-    lie
+    other
+}
+
+/// The opposite of what a row says, by 3 nats and very sure.
+fn opposite(row: &Row) -> Message {
+    let mean = if row.said.shift(0) > 0.0 { -3.0 } else { 3.0 };
+    Message::new(&[1e4, 1e4 * mean]).unwrap()
 }
 
 /// What a daemon knows of an address.
@@ -172,7 +177,7 @@ fn hear(pilot: &Daemon) {
 fn lossy(lab: &Lab) -> Child {
     way(
         lab,
-        ",loss=0.03,seed=5",
+        ",loss=0.05,seed=5",
         "tbf rate 40mbit burst 15kb latency 50ms",
     )
 }
@@ -184,8 +189,9 @@ fn a_newcomer_begins_with_what_others_learned() {
     let _ways = [&lab, &other].map(lossy);
     let agents = ["a", "b"].map(|name| Agent::new(root.path(), name));
     let learned = lab.pilot(&config(&agents[0].state, "on"));
-    teach(&lab, &learned, LOSSY, 60);
-    teach(&lab, &learned, CLEAN, 20);
+    for address in ["198.51.100.2", "198.51.100.3", "8.1.2.4", "8.1.2.5"] {
+        teach(&lab, &learned, address, 30);
+    }
     let said = agents[0].said(2);
 
     let newcomer = other.pilot(&config(&agents[1].state, "on"));
@@ -200,22 +206,23 @@ fn a_newcomer_begins_with_what_others_learned() {
             "{path}"
         );
     }
-    assert!(bbr(&lossy) > 0.8 && otherwise(&lossy) < 0.6, "{lossy}");
-    assert!(bbr(&clean) < 0.3, "{clean}");
+    // As far as this host knows, losses may come with a queue, so even here the default keeps a part.
+    assert!(bbr(&lossy) > 0.7 && otherwise(&lossy) < 0.4, "{lossy}");
+    assert!(bbr(&clean) < 0.4, "{clean}");
     assert_eq!(updates(&newcomer), 0);
     let given = [LOSSY, CLEAN].map(|address| bbr_of_ten(&other, address));
-    assert!(given[0] >= 6 && given[1] <= 5, "{given:?}");
+    assert!(given[0] >= 5 && given[1] <= 6, "{given:?}");
     assert_eq!(agents[1].said(0).rows(), [], "it says what it heard");
 
     // Of four other hosts three are honest.
     let honest = ["c", "d"].map(|name| Agent::new(root.path(), name));
     honest.iter().for_each(|agent| agent.say(&said));
     let liar = Agent::new(root.path(), "liar");
-    liar.say(&opposite(&said, 1e4, 3.0));
+    liar.say(&with(&said, opposite));
     agents[1].wait_members(4);
     hear(&newcomer);
     let (lossy, clean) = (explained(&newcomer, LOSSY), explained(&newcomer, CLEAN));
-    assert!(bbr(&lossy) > 0.8 && bbr(&clean) < 0.3, "{lossy} {clean}");
+    assert!(bbr(&lossy) > 0.7 && bbr(&clean) < 0.4, "{lossy} {clean}");
 }
 
 #[test]
@@ -228,24 +235,28 @@ fn own_connections_overrule_a_liar() {
         Agent::new(root.path(), "liar"),
     );
     let pilot = lab.pilot(&config(&agent.state, "on"));
-    teach(&lab, &pilot, LOSSY, 30);
-    liar.say(&opposite(&agent.said(1), 1e4, 3.0));
+    let teach = |count| {
+        for address in ["198.51.100.2", "198.51.100.3"] {
+            teach(&lab, &pilot, address, count);
+        }
+    };
+    teach(15);
+    let lie = Message::new(&[1e4, -3e4]).unwrap();
+    liar.say(&with(&agent.said(1), |_| lie));
     agent.wait_members(1);
     hear(&pilot);
-    // A neighbour that was never met: what would be chosen for it alone, and now.
-    let neighbour = "198.51.100.3";
-    teach(&lab, &pilot, LOSSY, 30);
-    let known = explained(&pilot, neighbour);
+    // A neighbour that was never met: a liar of 3 nats takes little from its choice.
+    teach(30);
+    let known = explained(&pilot, "198.51.100.9");
     assert_eq!(known["fleet"]["used"], true, "{known}");
-    assert!(bbr(&known) > 0.8, "{known}");
-    assert!((bbr(&known) - otherwise(&known)).abs() < 0.1, "{known}");
+    assert!(known["fleet"]["believed"].as_f64().unwrap() < 0.3, "{known}");
+    assert!(bbr(&known) > 0.6 && otherwise(&known) > 0.6, "{known}");
     // What it says is its own.
-    let said = until("its own state is new", || {
+    until("it says that bbr is better", || {
         let said = agent.said(1);
-        let wrote = fs::metadata(agent.own()).ok()?.modified().ok()?;
-        (wrote.elapsed().ok()? < Duration::from_secs(5)).then_some(said)
+        let is_better = |row: &Row| row.said.shift(0) > 0.0;
+        said.rows().iter().any(is_better).then_some(())
     });
-    assert!(said.rows().iter().any(|row| row.said.shift(0) > 0.0));
 }
 
 #[test]
