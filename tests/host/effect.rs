@@ -118,7 +118,7 @@ fn a_gain_is_shown_with_its_price() {
     assert!(pilot.opened("held-out") > 0);
     let line = pilot.status()["effect"].as_str().unwrap().to_owned();
     assert!(
-        line.contains("better · held out: half of the time"),
+        line.contains("better, sure · held out: half of the time"),
         "{line}"
     );
 }

@@ -47,7 +47,9 @@ fn main_path(pilot: &Daemon, address: &str) -> Option<Value> {
 #[test]
 fn status_and_paths_show_mbits_with_and_without() {
     let lab = Lab::new();
-    let pilot = lab.pilot(RENO_OR_BBR);
+    // Its default is reno there.
+    let near = Place::outside(&lab.net.near);
+    let pilot = lab.spawn_pilot(near, RENO_OR_BBR, &[]).ready();
     assert_eq!(text(&pilot, "paths"), "no path has been seen yet\n");
     assert_eq!(text(&pilot, "status").lines().count(), 5);
     let _way = lossy_way(&lab);
@@ -123,18 +125,22 @@ fn status_and_paths_show_mbits_with_and_without() {
     assert!(explained.contains("this gain is sure"), "{explained}");
 }
 
-/// The daemon's namespace has another default than that of the connections.
+/// The daemon's namespace has another default than that of the connections. Held-out connections show it.
 #[test]
 fn baseline_is_the_default_of_the_connections_namespace() {
     let lab = Lab::new();
     lab.net.far.sysctl("net/ipv4/tcp_congestion_control", "bbr");
-    let pilot = lab
-        .spawn_pilot(Place::outside(&lab.net.far), RENO_OR_BBR, &[])
-        .ready();
-    let path = until("both are known", || {
+    let held_out = RENO_OR_BBR.replace(
+        "hold_out_percent = 0",
+        "hold_out = \"block\"\nhold_out_percent = 50\nblock_s = 2\nsettle_s = 0",
+    );
+    let far = Place::outside(&lab.net.far);
+    let pilot = lab.spawn_pilot(far, &held_out, &[]).ready();
+    let path = until("connections were held out, and others steered", || {
         lab.upload(FAR, 4, 100_000);
         let path = main_path(&pilot, FAR)?;
-        arm(&path, "bbr")["effect"].is_f64().then_some(path)
+        let is_known = pilot.opened("held-out") > 1 && path["baseline"] == "reno";
+        (is_known && arm(&path, "bbr")["effect"].is_f64()).then_some(path)
     });
     assert_eq!(path["baseline"], "reno", "{path}");
     assert!(arm(&path, "reno")["effect"].is_null(), "{path}");
@@ -159,12 +165,12 @@ fn check_measures_traffic_and_sees_a_running_tcpilot() {
     let lab = Lab::new();
     let _sink = Sink::new(&lab.net.far, 5300);
     let near = Place::outside(&lab.net.near);
-    let mut command = check(near, &lab, &["--seconds", "3", "--json"]);
+    let mut command = check(near, &lab, &["--seconds", "6", "--json"]);
     let running = command
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(1200));
+    std::thread::sleep(std::time::Duration::from_millis(2000));
     lab.upload(FAR, 3, 2_000_000);
     let output = running.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -174,9 +180,9 @@ fn check_measures_traffic_and_sees_a_running_tcpilot() {
         (&1.into(), &true.into())
     );
     let steerable = found["traffic"]["steered_bytes"].as_u64().unwrap();
-    assert!(steerable >= 6_000_000, "{found}");
     let sent = found["traffic"]["sent_bytes"].as_u64().unwrap();
-    assert!((6_000_000..9_000_000).contains(&sent), "{found}");
+    assert!(sent >= 2_000_000, "{found}");
+    assert!(steerable * 10 > sent * 8 && steerable <= sent, "{found}");
     for one in found["checks"].as_array().unwrap() {
         assert!(one["state"] == "ok" || one["state"] == "note", "{one}");
     }

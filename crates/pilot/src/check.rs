@@ -288,8 +288,15 @@ fn traffic(config: &Config, time: Duration) -> Option<TrafficView> {
         watch.look().ok()?;
     }
     let after = daemon::device_bytes();
-    let steerable = watch.bytes().into_iter();
-    let steerable = steerable.filter(|(name, _)| replaces(config, name));
+    // A socket that lived between two looks is known only by its end, without its algorithm: most have the default.
+    let default = host::default_algorithm().unwrap_or_default();
+    let steerable = watch
+        .bytes()
+        .into_iter()
+        .filter(|(name, _)| match name.as_str() {
+            "" => replaces(config, &default),
+            name => replaces(config, name),
+        });
     let steered_bytes = steerable.map(|(_, bytes)| bytes).sum();
     let sent_bytes = after.0.saturating_sub(before.0);
     let received_bytes = after.1.saturating_sub(before.1);
