@@ -27,7 +27,6 @@
 #define TCPILOT_WHOLE_H
 
 #include "../../abi/watch.h"
-#include "../bits.h"
 #include "../num.h"
 #include "order.h"
 
@@ -76,31 +75,31 @@ TP_INLINE __u64 tp_await_window(struct tp_newest_notes *o, __u64 awaited_ns, __u
 }
 
 /* The largest window of the notes that show one by now; 0: none.  One that showed long before this
- * packet is not of this round.  Without a branch in the loop, so that the verifier follows one
- * path.
+ * packet is not of this round.  Unrolled, since 6.1's verifier refuses the loop that clang makes.
  */
 TP_INLINE __u32 tp_noted_window(struct tp_newest_notes *o, __u32 sent_seq, __u64 now_ns,
 				__u32 up_us, __u32 min_rtt_us)
 {
-	__u64 late_most_ns = (__u64)min_rtt_us * 1000 >> TP_NEWEST_SHIFT, most = 0;
-	__u32 first = o->waited, shown = 0;
+	__u64 late_most_ns = (__u64)min_rtt_us * 1000 >> TP_NEWEST_SHIFT, at_ns;
+	__u32 number = o->waited, most = 0;
 
 	/* Later notes have taken the places of the oldest ones. */
-	if (o->last - first >= TP_NEWEST)
-		first = o->last - TP_NEWEST_MASK;
+	if (o->last - number >= TP_NEWEST)
+		number = o->last - TP_NEWEST_MASK;
+#pragma unroll
 	for (__u32 i = 0; i < TP_NEWEST; i++) {
-		const struct tp_newest *note = &o->newest[(first + i) & TP_NEWEST_MASK];
-		__u64 late_ns = now_ns - tp_window_at(note, now_ns, up_us);
-		__u64 window = tp_whole_window(sent_seq, note->acked);
-		/* Each is 1: there is such a note, and it shows a window; it came in time. */
-		__u64 shows = (o->last - first - i) >> 31 ^ 1, in_time;
+		const struct tp_newest *note = &o->newest[number & TP_NEWEST_MASK];
 
-		shows &= late_ns >> 63 ^ 1;
-		in_time = shows & tp_is_less(late_ns, late_most_ns);
-		most = tp_select(most, window, in_time & tp_is_less(most, window));
-		shown += shows;
+		if ((__s32)(o->last - number) < 0)
+			break;
+		at_ns = tp_window_at(note, now_ns, up_us);
+		if (now_ns < at_ns)
+			break;
+		if (now_ns - at_ns < late_most_ns)
+			most = tp_max(most, tp_whole_window(sent_seq, note->acked));
+		number++;
 	}
-	o->waited = first + shown;
+	o->waited = number;
 	return most;
 }
 
