@@ -171,17 +171,18 @@ enum tp_watch_flags {
 	TP_FLOW_ECHO = 4096,   /* no mark before an acknowledgement's timestamp is echoed */
 };
 
-/* Where the newest data were, some times in a round trip: see bpf/core/watch/order.h. */
+/* Where a flow's data were, some times in a round trip: see bpf/core/watch/order.h and whole.h. */
 #define TP_NEWEST 8 /* a power of two */
 struct tp_newest {
-	__u32 at;  /* when, in units of 1024 ns; it wraps; 0: none */
-	__u32 seq; /* data from here on came later */
+	__u32 at;    /* when, in units of 1024 ns; it wraps; 0: none */
+	__u32 seq;   /* data from here on came later */
+	__u32 acked; /* the end of data acknowledged then */
 };
 
 struct tp_newest_notes {
 	struct tp_newest newest[TP_NEWEST];
-	__u32 last; /* the number of the last one */
-	__u32 pad;
+	__u32 last;   /* the number of the last one */
+	__u32 waited; /* the number of the one that shows a window next: see whole.h */
 };
 
 /* Further state of a QUIC flow (bpf/watch/quic.h).  Bytes wrap. */
@@ -212,6 +213,7 @@ struct tp_watch_flow {
 	__u64 seen_ns;
 	__u64 last_in_ns;
 	__u64 mark_after_ns; /* no mark before: the sender has not answered yet */
+	__u64 window_at_ns;  /* from then on, order.waited shows a window; ~0: no note does */
 	__u64 gap_max_ns;
 	__u64 bytes; /* queued since its start */
 	__u32 max_seq;

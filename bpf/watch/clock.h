@@ -199,6 +199,7 @@ static __noinline int tp_resume(struct tp_watch_flow *flow, __u64 now_ns)
 	tp_round_begins(flow, flow->max_seq - flow->acked_seq, now_ns);
 	flow->last_in_ns = now_ns;
 	flow->until_timed = 0;
+	flow->window_at_ns = TP_NO_WINDOW; /* its notes are of light tracking */
 	flow->flags &= ~TP_FLOW_LIGHT;
 	return 0;
 }

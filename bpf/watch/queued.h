@@ -10,7 +10,7 @@
 #define TCPILOT_WATCH_QUEUED_H
 
 #include "../core/watch/shape.h"
-#include "../core/watch/order.h"
+#include "../core/watch/whole.h"
 #include "echo.h"
 
 /* At least so many packets of a round are timed, if it has them. */
@@ -79,6 +79,28 @@ static __always_inline void mark(struct tp_watch_flow *flow, const struct tp_pac
 	flow->flags |= TP_FLOW_MARK;
 }
 
+/* Notes where the flow's data are, now and then. */
+static __always_inline void note_data(struct tp_watch_flow *flow, __u32 sent_seq, __u64 now_ns)
+{
+	if (tp_note_newest(&flow->order, sent_seq, flow->acked_seq, now_ns, flow->min_rtt_us))
+		flow->window_at_ns = tp_await_window(&flow->order, flow->window_at_ns, now_ns,
+						     flow->up_us, flow->min_rtt_us);
+}
+
+/* The sender has answered what was acknowledged at a note. */
+static __noinline int take_noted_window(struct tp_watch_flow *flow, __u64 now_ns)
+{
+	__u32 window;
+
+	if (!flow)
+		return 0;
+	window =
+	    tp_noted_window(&flow->order, flow->max_seq, now_ns, flow->up_us, flow->min_rtt_us);
+	flow->flight_max_bytes = tp_max(flow->flight_max_bytes, window);
+	flow->window_at_ns = tp_next_window(&flow->order, now_ns, flow->up_us);
+	return 0;
+}
+
 static __always_inline void tcp_queued(struct tp_watch_flow *flow, const struct tp_packet *p,
 				       struct tp_stamp *place, __u64 now_ns)
 {
@@ -86,12 +108,14 @@ static __always_inline void tcp_queued(struct tp_watch_flow *flow, const struct 
 	int again = (__s32)(end - sent_seq) <= 0;
 
 	note_gap(flow, p->packets, now_ns);
+	if (now_ns >= flow->window_at_ns)
+		take_noted_window(flow, now_ns);
 	/* A retransmission replaces the stamp of the original. */
 	if (!again && flow->until_timed > p->packets) {
 		flow->until_timed -= p->packets;
 	} else {
 		stamp(flow, p, place, now_ns);
-		tp_note_newest(&flow->order, sent_seq, now_ns, flow->min_rtt_us);
+		note_data(flow, sent_seq, now_ns);
 	}
 	if (again)
 		came_again(flow, p, now_ns);
@@ -112,7 +136,8 @@ static __always_inline void tcp_queued(struct tp_watch_flow *flow, const struct 
 static __noinline int note_gap_in_data(struct tp_watch_flow *flow)
 {
 	if (flow)
-		tp_note_newest(&flow->order, flow->max_seq, bpf_ktime_get_ns(), flow->min_rtt_us);
+		tp_note_newest(&flow->order, flow->max_seq, flow->acked_seq, bpf_ktime_get_ns(),
+			       flow->min_rtt_us);
 	return 0;
 }
 
@@ -143,7 +168,8 @@ static __always_inline void light_queued(struct tp_watch_flow *flow, const struc
 	stamp(flow, p, place, flow->seen_ns);
 	flow->until_timed = LIGHT_TIMED_EVERY;
 	if (!again)
-		tp_note_newest(&flow->order, p->seq, flow->seen_ns, flow->min_rtt_us);
+		tp_note_newest(&flow->order, p->seq, flow->acked_seq, flow->seen_ns,
+			       flow->min_rtt_us);
 	if (!(flow->flags & TP_FLOW_MARK) && !again) {
 		flow->mark_seq = end;
 		flow->mark_ns = place->at_ns;

@@ -10,6 +10,7 @@
 #define TCPILOT_WATCH_TABLE_H
 
 #include "quic_handshake.h"
+#include "../core/watch/whole.h"
 
 #define TP_LRU(table, key_type, value_type, entries)                                               \
 	struct {                                                                                   \
@@ -125,6 +126,7 @@ static __noinline int tp_open(const struct tp_watch_key *key, const struct tp_ca
 	flow->seen_ns = flow->last_in_ns = candidate->last_ns;
 	flow->round_at_ns = flow->interval_at_ns = now_ns;
 	flow->max_seq = flow->acked_seq = candidate->max_seq;
+	flow->window_at_ns = TP_NO_WINDOW;
 	flow->verdict.name = TP_NO_CLASS;
 	if (key->protocol == IPPROTO_UDP)
 		flow->p4air.group = TP_GROUP_UDP;

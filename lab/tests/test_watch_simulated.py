@@ -63,6 +63,20 @@ def test_a_window_is_whole_wherever_the_delay_lies(before: float) -> None:
             assert 0.85 < found / behind < 1.15, algorithm
 
 
+@pytest.mark.parametrize("super_packets", [1, 44])
+@pytest.mark.parametrize("before", [0.5, 0.98])
+def test_a_rounds_largest_window_is_seen_from_anywhere(before: float, super_packets: int) -> None:
+    """Windows are largest in the rounds of a loss, and change within them."""
+
+    def most(share: float, algorithm: str) -> float:
+        path = Bottleneck(20, 60, 1, 30, up_share=share, super_packets=super_packets)
+        (flow,) = simulated.run(path, [algorithm])
+        return float(flow.rounds["flight_max_bytes"][30:].max())
+
+    for algorithm in ("reno", "cubic"):
+        assert 0.97 < most(before, algorithm) / most(0, algorithm) < 1.03, algorithm
+
+
 def test_bbr_drains_the_path_every_ten_seconds() -> None:
     (flow,) = simulated.run(Bottleneck(20, 40, 2, 45), ["bbr"])
     low = np.flatnonzero(flow.rounds["flight_max_bytes"] <= 5 * 1448)

@@ -26,17 +26,21 @@
 /* A microsecond of the round trip, less a quarter: it may get shorter. */
 #define TP_NS_OF_SOON 750
 
-/* Notes that data from `seq` on come now or later, unless the last note is recent. */
-TP_INLINE void tp_note_newest(struct tp_newest_notes *o, __u32 seq, __u64 now_ns, __u32 min_rtt_us)
+/* Notes that data from `seq` on come now or later, and that data up to `acked` are acknowledged,
+ * unless the last note is recent.  Returns whether it does. */
+TP_INLINE int tp_note_newest(struct tp_newest_notes *o, __u32 seq, __u32 acked, __u64 now_ns,
+			     __u32 min_rtt_us)
 {
 	__u32 at = (__u32)(now_ns >> TP_ORDER_SHIFT) | 1; /* 0 is no note */
 	struct tp_newest *note = &o->newest[o->last & TP_NEWEST_MASK];
 
 	if (note->at && at - note->at < min_rtt_us >> TP_NEWEST_SHIFT)
-		return;
+		return 0;
 	note = &o->newest[++o->last & TP_NEWEST_MASK];
 	note->at = at;
 	note->seq = seq;
+	note->acked = acked;
+	return 1;
 }
 
 /* Whether all data from `seq` on came so short a time ago that they are not sent again yet. Without

@@ -30,6 +30,8 @@ struct sim_watch {
 	__u32 flags, max_seq, acked_seq, mark_seq, base_seq; /* bytes */
 	__u64 mark_ns, mark_after_ns, last_in_ns, gap_ns, gap_max_ns, round_at_ns;
 	__u32 up_us, rtt_us, min_rtt_us, number, flight_max;
+	struct tp_newest_notes notes;
+	__u64 window_at_ns;
 	struct tp_round now;		       /* the counts of this round */
 	__u32 drops, drops_out, drops_counted; /* by the kernel; before what came out; in rounds */
 	__u64 sojourn_sum_ns;
@@ -80,6 +82,14 @@ static void sim_went_in(struct sim_watch *w, struct sim_burst *b, __u64 now_ns)
 		w->now.again_packets += b->count;
 	else
 		w->max_seq = end;
+	if (now_ns >= w->window_at_ns) {
+		w->flight_max = tp_max(w->flight_max, tp_noted_window(&w->notes, sent_seq, now_ns,
+								      w->up_us, w->min_rtt_us));
+		w->window_at_ns = tp_next_window(&w->notes, now_ns, w->up_us);
+	}
+	if (tp_note_newest(&w->notes, sent_seq, w->acked_seq, now_ns, w->min_rtt_us))
+		w->window_at_ns =
+		    tp_await_window(&w->notes, w->window_at_ns, now_ns, w->up_us, w->min_rtt_us);
 	flight = w->max_seq - w->acked_seq;
 	if ((__s32)flight > 0)
 		w->flight_max = tp_max(w->flight_max, flight);

@@ -128,6 +128,7 @@ static void start(struct sim *sim, __u32 flow, __u64 now_ns)
 	sim_measure_rtt(s, rtt_us);
 	sim->watch[flow].up_us = sim->path.up_us;
 	sim->watch[flow].min_rtt_us = rtt_us;
+	sim->watch[flow].window_at_ns = TP_NO_WINDOW;
 	sim->watch[flow].flags = TP_FLOW_HANDSHAKE | TP_FLOW_ACKED;
 	if (s->law->has_ect_syn)
 		sim->watch[flow].flags |= TP_FLOW_ECT_SYN;
