@@ -60,10 +60,16 @@ fn status_and_paths_show_mbits_with_and_without() {
         let favourite = arm(&path, "bbr")["share"].as_f64()? > 0.5;
         (sure && favourite).then_some(path)
     });
+    rates_fit_the_decisions(&pilot, &path);
+    texts_show_the_gain(&pilot);
+}
+
+/// The expected rates of a path against its last decisions.
+fn rates_fit_the_decisions(pilot: &Daemon, path: &Value) {
     assert_eq!(path["baseline"], "reno");
-    let expected = |name: &str| arm(&path, name)["expected_rate"].as_f64().unwrap();
-    let low = arm(&path, "bbr")["expected_rate_low"].as_f64().unwrap();
-    let high = arm(&path, "bbr")["expected_rate_high"].as_f64().unwrap();
+    let expected = |name: &str| arm(path, name)["expected_rate"].as_f64().unwrap();
+    let low = arm(path, "bbr")["expected_rate_low"].as_f64().unwrap();
+    let high = arm(path, "bbr")["expected_rate_high"].as_f64().unwrap();
     assert!(expected("bbr") > expected("reno"), "{path}");
     assert!(low < expected("bbr") && expected("bbr") < high, "{path}");
     // The expectation is that of the decisions that the path remembers.
@@ -80,8 +86,11 @@ fn status_and_paths_show_mbits_with_and_without() {
         (0.4..2.5).contains(&ratio),
         "expected {ratio} of what was seen: {rates:?}"
     );
+}
 
-    let table = text(&pilot, "paths");
+/// The texts of `paths`, `status` and `explain`, with a sure gain on one path.
+fn texts_show_the_gain(pilot: &Daemon) {
+    let table = text(pilot, "paths");
     let rows: Vec<&str> = table.lines().collect();
     for heading in [
         "Path",
@@ -101,14 +110,14 @@ fn status_and_paths_show_mbits_with_and_without() {
         of_address[0].contains("bbr") && of_address[0].ends_with("yes"),
         "{table}"
     );
-    let all = text(&pilot, "paths --all");
+    let all = text(pilot, "paths --all");
     assert!(
         all.contains("Share") && all.lines().count() > rows.len(),
         "{all}"
     );
-    assert_eq!(text(&pilot, "paths --filter 9.9.9.9"), "no path matches\n");
+    assert_eq!(text(pilot, "paths --filter 9.9.9.9"), "no path matches\n");
 
-    let status = text(&pilot, "status");
+    let status = text(pilot, "status");
     let lines: Vec<&str> = status.lines().collect();
     assert_eq!(lines.len(), 5, "{status}");
     assert_eq!(lines[1], "wrong  nothing", "{status}");
@@ -116,8 +125,8 @@ fn status_and_paths_show_mbits_with_and_without() {
         lines[3].contains(OTHER) && lines[3].contains("Mbit/s (bbr"),
         "{status}"
     );
-    assert!(text(&pilot, "status --verbose").contains("memory   "));
-    let explained = text(&pilot, &format!("explain {OTHER}"));
+    assert!(text(pilot, "status --verbose").contains("memory   "));
+    let explained = text(pilot, &format!("explain {OTHER}"));
     assert!(
         explained.contains("most connections get bbr: "),
         "{explained}"

@@ -150,9 +150,9 @@ fn client_of_two_octaves_is_one() {
     assert_eq!(restored.damaged, 0);
 }
 
-/// A path's row as earlier versions wrote it: ten bytes shorter, with a check sum of its own.
+/// A path's row as earlier versions wrote it: fourteen bytes shorter, with a check sum of its own.
 fn former(row: &[u8]) -> Vec<u8> {
-    let body = &row[..row.len() - 14];
+    let body = &row[..row.len() - 18];
     let step = |h: u32, byte: &u8| (h ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
     let sum = body.iter().fold(0x811c_9dc5, step);
     [body, &sum.to_le_bytes()].concat()
