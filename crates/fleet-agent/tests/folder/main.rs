@@ -436,7 +436,7 @@ fn a_state_that_comes_later_is_heard_at_once() {
     let fleet = Fleet::new();
     let (path, _) = fleet.host("b");
     let text = fs::read_to_string(&path).unwrap();
-    let seldom = text.replace("hear_every_s = 0.1", "hear_every_s = 86400");
+    let seldom = text.replace("hear_every_s = 0.1", "hear_every_s = 7200");
     fs::write(&path, seldom).unwrap();
     let mut a = fleet.agent("a");
     know(&fleet.folder("a"), &knowledge(0..3, 0.5));
