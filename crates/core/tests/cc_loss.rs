@@ -162,7 +162,7 @@ fn hystart_follows_the_queue_of_a_short_path() {
             unsafe { tp_hystart_check(&mut h, 50) };
             unsafe { tp_hystart_round(&mut h, seq, seq) == 1 }
         };
-        rtt_us.iter().enumerate().position(|it| round(it))
+        rtt_us.iter().enumerate().position(round)
     };
     let growing = [50, 60, 560, 1060, 1560];
     assert_eq!(ends_at(&growing, 1), Some(3), "a rise, and another");
