@@ -154,7 +154,7 @@ fn hystart_follows_the_queue_of_a_short_path() {
     let ends_at = |rtt_us: &[i32], acked: u32| {
         let mut h = tp_hystart::default();
         unsafe { tp_hystart_begin(&mut h, 0) };
-        let mut round = |(seq, rtt_us): (usize, &i32)| {
+        let round = |(seq, rtt_us): (usize, &i32)| {
             let seq = 1 + seq as u32;
             for _ in 0..8_u32.div_ceil(acked.div_ceil(2)).max(2) {
                 unsafe { tp_hystart_sample(&mut h, *rtt_us, acked) };
