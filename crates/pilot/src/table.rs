@@ -1,6 +1,7 @@
 //! Tables and texts for people, from the views. Pure: the functions return strings.
 
 mod address;
+mod fleet;
 mod headline;
 mod parts;
 mod sentences;
