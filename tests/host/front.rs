@@ -175,12 +175,13 @@ fn check_measures_traffic_and_sees_a_running_tcpilot() {
     let _sink = Sink::new(&lab.net.far, 5300);
     let near = Place::outside(&lab.net.near);
     let mut command = check(near, &lab, &["--seconds", "6", "--json"]);
-    let running = command
+    let mut running = command
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(2000));
-    lab.upload(FAR, 3, 2_000_000);
+    while running.try_wait().unwrap().is_none() {
+        lab.upload(FAR, 1, 2_000_000);
+    }
     let output = running.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();

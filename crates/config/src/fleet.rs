@@ -6,14 +6,14 @@ use super::values::Hear;
 settings! {
     /// `[fleet]`: the exchange with `tcpilot-fleet`, the agent of this host.
     Fleet {
-        /// Folder of the agent: `state_dir` in its own settings. The daemon writes what this host knows to `own` there,
-        /// and reads what other hosts say from `heard`.
+        /// Folder of the agent: `state_dir` in its own settings. The daemon writes this host's knowledge to `own` there,
+        /// and reads the knowledge of other hosts from `heard`.
         dir: String = "/var/lib/tcpilot-fleet".to_owned();
-        /// Use of what other hosts say. "on": the learner thompson begins with it on addresses that are new to
+        /// Use of the knowledge of other hosts. "on": the learner thompson begins with it on addresses that are new to
         /// this host. "show": it changes nothing, and `explain` shows the shares with it. "off": this host says what it
         /// knows, and hears nothing.
         hear: Hear = Hear::On;
-        /// Seconds between two writings of what this host knows. It is written only if connections have changed it.
+        /// Seconds between two writings of this host's knowledge. It is written only if connections have changed it.
         say_every_s: u32 = 60, 1..=3600;
     }
 }

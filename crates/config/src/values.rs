@@ -165,7 +165,7 @@ impl HoldOut {
     }
 }
 
-/// The use of what other hosts of a fleet say.
+/// The use of the knowledge of other hosts of a fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hear {
     /// Choices use it.

@@ -297,18 +297,10 @@ fn traffic(config: &Config, time: Duration) -> Option<TrafficView> {
             "" => replaces(config, &default),
             name => replaces(config, name),
         });
-    let steered_bytes = steerable.map(|(_, bytes)| bytes).sum();
-    let sent_bytes = after.0.saturating_sub(before.0);
-    let received_bytes = after.1.saturating_sub(before.1);
-    let all = sent_bytes + received_bytes;
-    let is_part = all > 0 && steered_bytes <= sent_bytes;
-    Some(TrafficView {
-        share: is_part.then(|| steered_bytes as f64 / all as f64),
-        steered_bytes,
-        sent_bytes,
-        received_bytes,
-        devices: after.2,
-    })
+    let steered = steerable.map(|(_, bytes)| bytes).sum();
+    let sent = after.0.saturating_sub(before.0);
+    let received = after.1.saturating_sub(before.1);
+    Some(daemon::traffic_view(steered, sent, received, after.2))
 }
 
 /// The line about the traffic, and the words for the last line.

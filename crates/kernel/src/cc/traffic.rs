@@ -7,9 +7,9 @@ use std::{
     net::{IpAddr, Ipv6Addr},
 };
 
-use tcpilot_netlink::{Question, Socket, Subsystem, attribute, text, u32_at, u64_at};
+use tcpilot_netlink::{Socket, Subsystem, attribute, text, u32_at, u64_at};
 
-use super::users::{INET_DIAG_CONG, MESSAGE_BYTES, REQUEST_BYTES, SOCK_DIAG_BY_FAMILY};
+use super::users::{INET_DIAG_CONG, MESSAGE_BYTES, each_socket};
 use crate::{host, socket::in_netns};
 
 // linux/inet_diag.h and linux/sock_diag.h; libc has none of these.
@@ -126,26 +126,9 @@ impl SocketTraffic {
 /// The sockets of the calling thread's namespace, without those that stay on the host.
 fn sockets_here() -> io::Result<Vec<Acked>> {
     let mut all = Vec::new();
-    let socket = Socket::open(Subsystem::SocketDiagnosis)?;
-    for family in [libc::AF_INET, libc::AF_INET6] {
-        let question = Question {
-            kind: SOCK_DIAG_BY_FAMILY,
-            flags: libc::NLM_F_DUMP,
-            fixed: &request(family as u8),
-            attributes: &[],
-        };
-        socket.ask(&question, |body| all.extend(acked(body)))?;
-    }
-    Ok(all)
-}
-
-/// `struct inet_diag_req_v2`: the TCP sockets of a family, with algorithm and measures.
-fn request(family: u8) -> [u8; REQUEST_BYTES] {
-    let mut bytes = [0; REQUEST_BYTES];
     let wanted = 1 << (INET_DIAG_CONG - 1) | 1 << (INET_DIAG_INFO - 1);
-    bytes[..4].copy_from_slice(&[family, libc::IPPROTO_TCP as u8, wanted, 0]);
-    bytes[4..8].copy_from_slice(&STATES.to_ne_bytes());
-    bytes
+    each_socket(wanted, STATES, |body| all.extend(acked(body)))?;
+    Ok(all)
 }
 
 /// The acknowledged data in `struct inet_diag_msg` and its attributes; `None` for a socket that stays on the host.

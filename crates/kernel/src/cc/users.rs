@@ -49,25 +49,32 @@ fn cannot_list(source: io::Error) -> Error {
 /// An entry for each TCP socket of the calling thread's namespace.
 fn algorithms_here() -> io::Result<Vec<String>> {
     let mut names = Vec::new();
+    each_socket(1 << (INET_DIAG_CONG - 1), ALL_STATES, |body| {
+        names.extend(algorithm(body));
+    })?;
+    Ok(names)
+}
+
+/// Asks for the TCP sockets of the calling thread's namespace in these states (bits), with these attributes (bits).
+pub(super) fn each_socket(wanted: u8, states: u32, mut each: impl FnMut(&[u8])) -> io::Result<()> {
     let socket = Socket::open(Subsystem::SocketDiagnosis)?;
     for family in [libc::AF_INET, libc::AF_INET6] {
         let question = Question {
             kind: SOCK_DIAG_BY_FAMILY,
             flags: libc::NLM_F_DUMP,
-            fixed: &request(family as u8),
+            fixed: &request(family as u8, wanted, states),
             attributes: &[],
         };
-        socket.ask(&question, |body| names.extend(algorithm(body)))?;
+        socket.ask(&question, &mut each)?;
     }
-    Ok(names)
+    Ok(())
 }
 
-/// `struct inet_diag_req_v2`: every TCP socket of a family, with its algorithm.
-fn request(family: u8) -> [u8; REQUEST_BYTES] {
+/// `struct inet_diag_req_v2`.
+fn request(family: u8, wanted: u8, states: u32) -> [u8; REQUEST_BYTES] {
     let mut bytes = [0; REQUEST_BYTES];
-    let wanted = 1 << (INET_DIAG_CONG - 1);
     bytes[..4].copy_from_slice(&[family, libc::IPPROTO_TCP as u8, wanted, 0]);
-    bytes[4..8].copy_from_slice(&ALL_STATES.to_ne_bytes());
+    bytes[4..8].copy_from_slice(&states.to_ne_bytes());
     bytes
 }
 

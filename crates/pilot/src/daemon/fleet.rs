@@ -1,4 +1,4 @@
-//! The daemon's part in a fleet: it writes what this host knows for the agent `tcpilot-fleet`, and reads what the agent
+//! The daemon's part in a fleet: it writes this host's knowledge for the agent `tcpilot-fleet`, and reads what the agent
 //! has heard from other hosts. Without `[fleet]` there is nothing of this.
 //!
 //! The agent's user owns the folder, and this process is root. So folders in it are opened without following links, files
@@ -126,7 +126,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Writes what this host knows, if it is due.
+    /// Writes this host's knowledge, if it is due.
     fn say(
         &mut self,
         own: &Folder,
@@ -174,7 +174,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Reads what others say under a policy, if the file is another one than before. A file that is refused changes
+    /// Reads the others' knowledge under a policy, if the file is another one than before. A file that is refused changes
     /// nothing: what was heard before goes on to age.
     fn hear(
         &mut self,
@@ -243,7 +243,7 @@ impl Fleet {
         let refused = self.heard.iter().filter_map(|(policy, heard)| {
             let why = heard.refused.as_ref()?;
             Some(format!(
-                "what other hosts say under policy {policy} is refused: {why}"
+                "the knowledge of other hosts under policy {policy} is refused: {why}"
             ))
         });
         let unsaid = self.unsaid.values().cloned();

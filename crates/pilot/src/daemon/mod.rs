@@ -61,7 +61,7 @@ use signals::Signals;
 use start::Prepared;
 use state_file::StateFile;
 use traffic::Traffic;
-pub use traffic::device_bytes;
+pub use traffic::{device_bytes, traffic_view};
 use trial::Successor;
 use upgrade::Upgrade;
 

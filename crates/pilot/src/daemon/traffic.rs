@@ -107,19 +107,26 @@ impl Traffic {
     pub(super) fn view(&self) -> Option<TrafficView> {
         let first = self.first.as_ref().filter(|first| **first != self.last)?;
         let since = |now: u64, then: u64| now.saturating_sub(then);
-        let sent_bytes = since(self.last.sent, first.sent);
-        let received_bytes = since(self.last.received, first.received);
-        let steered_bytes = since(self.last.steered, first.steered);
-        let all = sent_bytes + received_bytes;
-        // Else some of it bypasses these devices: it stays on this host, or leaves by none of its cards.
-        let is_part = all > 0 && steered_bytes <= sent_bytes;
-        Some(TrafficView {
-            share: is_part.then(|| steered_bytes as f64 / all as f64),
-            steered_bytes,
-            sent_bytes,
-            received_bytes,
-            devices: self.last.devices.clone(),
-        })
+        Some(traffic_view(
+            since(self.last.steered, first.steered),
+            since(self.last.sent, first.sent),
+            since(self.last.received, first.received),
+            self.last.devices.clone(),
+        ))
+    }
+}
+
+/// The traffic of a time, in bytes.
+pub fn traffic_view(steered: u64, sent: u64, received: u64, devices: Vec<String>) -> TrafficView {
+    let all = sent + received;
+    // Else some of it bypasses these devices: it stays on this host, or leaves by none of its cards.
+    let is_part = all > 0 && steered <= sent;
+    TrafficView {
+        share: is_part.then(|| steered as f64 / all as f64),
+        steered_bytes: steered,
+        sent_bytes: sent,
+        received_bytes: received,
+        devices,
     }
 }
 

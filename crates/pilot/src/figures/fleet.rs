@@ -9,7 +9,7 @@ figures! {
     /// The daemon's part in a fleet.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub FleetStatus {
-        /// Use of what other hosts say: `on`, `show` or `off`.
+        /// Use of the knowledge of other hosts: `on`, `show` or `off`.
         hear: String;
         /// Folder of the agent `tcpilot-fleet`.
         dir: String;
@@ -27,12 +27,12 @@ figures! {
 }
 
 figures! {
-    /// What other hosts of a fleet say of a path's group.
+    /// The knowledge of other hosts of a fleet about a path's group.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub FleetView {
         /// As many whole connections with each algorithm say as much.
         connections: f64;
-        /// The part of it that counts. It is less than 1 if it contradicts what this host knows.
+        /// The part of it that counts. It is less than 1 if it contradicts this host's knowledge.
         believed: f64, Share;
         /// The paths of other hosts behind it; the true number is less than twice as large.
         paths: u64;

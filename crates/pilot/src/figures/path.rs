@@ -70,7 +70,7 @@ figures! {
         moved: u64;
         /// Time since the last detected change of the path or of a node above it; `null` if there was none.
         changed_age_s: Option<f64>, Seconds;
-        /// What other hosts of a fleet say of the path's group; `null` if they say nothing.
+        /// The knowledge of other hosts of a fleet about the path's group; `null` if they have none.
         #[serde(default)]
         fleet: Option<FleetView>;
     }

@@ -1,4 +1,4 @@
-//! A fleet's part in the learners: rows of what this host knows, and of what others say
+//! A fleet's part in the learners: rows of this host's knowledge, and of the others' knowledge
 //! (docs/understand/decisions/37-fleet-daemon.md).
 
 use std::sync::Arc;
@@ -30,9 +30,9 @@ pub struct FleetPolicy {
     pub algorithms: Vec<String>,
     /// The meaning of its rewards.
     pub reward: u64,
-    /// Records used for updates: as long as it is the same, what this host knows only ages.
+    /// Records used for updates: as long as it is the same, this host's knowledge only ages.
     pub updates: u64,
-    /// Whether its learner can begin with what others say.
+    /// Whether its learner can begin with the others' knowledge.
     pub can_hear: bool,
 }
 
@@ -69,7 +69,7 @@ fn reward(settings: &PolicySettings) -> u64 {
 }
 
 impl PolicyLearner {
-    /// At most `most` rows of what this host knows, from a number on; and the number to go on with. A group of few
+    /// At most `most` rows of this host's knowledge, from a number on; and the number to go on with. A group of few
     /// connections of few paths is not said, and neither is a private one.
     fn own_rows(&mut self, from: u32, most: usize, now_s: f64) -> (Vec<Row>, Option<u32>) {
         let (mut rows, measures) = (Vec::new(), &self.measures);

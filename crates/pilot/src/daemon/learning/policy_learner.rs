@@ -53,7 +53,7 @@ pub struct PolicySettings {
     pub rescue_cost: f64,
     /// The share of steered groups, in percent.
     pub steer_percent: u32,
-    /// Whether choices use what other hosts of a fleet say.
+    /// Whether choices use the knowledge of other hosts of a fleet.
     pub uses_fleet: bool,
     /// The conditions to move a long connection to another algorithm; `None`: never.
     pub moves: Option<MoveTerms>,
