@@ -244,6 +244,8 @@ static __always_inline int tp_any_round_ends(struct tp_watch_flow *flow, __u64 n
 #ifndef TP_EACH_SHARE
 #define TP_EACH_SHARE 0
 #endif
+/* So many rounds show the share. */
+#define TP_ECHOES 8
 /* This flow has no timestamps. */
 #define TP_ECHOES_NONE 255
 
@@ -252,7 +254,8 @@ static __always_inline int tp_awaits_echo(const struct tp_watch_flow *flow)
 {
 	if (TP_EACH_SHARE && flow->echoes != TP_ECHOES_NONE)
 		return 1;
-	return !(flow->flags & TP_FLOW_SHARE);
+	return !(flow->flags & TP_FLOW_SHARE) ||
+	       (flow->echoes < TP_ECHOES && tp_hides_window(flow->up_us, flow->min_rtt_us));
 }
 
 /* An acknowledgement has passed the mark.  progress: bytes that it acknowledges for the first time.
@@ -268,7 +271,7 @@ static __noinline int tp_round_ends(struct tp_watch_flow *flow, __s32 progress, 
 	flow->flags = (flow->flags & ~TP_FLOW_MARK) | TP_FLOW_BASE;
 	flow->mark_after_ns = now_ns;
 	if (!tp_awaits_echo(flow))
-		flow->mark_after_ns += (__u64)flow->up_us * TP_NS_PER_US;
+		flow->mark_after_ns += (__u64)tp_answer_us(flow->up_us) * TP_NS_PER_US;
 	if (!(flow->flags & TP_FLOW_LIGHT))
 		return tp_any_round_ends(flow, now_ns);
 	if (now_ns >= flow->light_ends_ns)

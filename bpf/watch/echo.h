@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * echo.h - the sender's share of the round trip, by TCP's timestamps, of a flow whose handshake was
- * not seen.
+ * echo.h - the sender's share of the round trip, by TCP's timestamps.  A handshake shows it too,
+ * but once, with any delay of that moment in it: the least of both counts.
  *
  * An acknowledgement has its sender's clock in it, and data echo the clock of the last
  * acknowledgement their sender got (RFC 7323, section 3).  So the first data that echo a later
@@ -17,9 +17,7 @@
 
 #include "clock.h"
 
-/* So many rounds show the share. */
-#define TP_ECHOES 8
-/* A longer time shows no echo: the sender had nothing to send. */
+/* A longer time shows no echo: the sender had nothing to send, or the clock stands still. */
 #define TP_ECHO_MOST_US 2000000
 #define TP_TCP_HEADER 20
 
@@ -81,6 +79,12 @@ static __always_inline void tp_take_share(struct tp_watch_flow *flow, __u32 wait
 		flow->echoes++;
 }
 
+/* How long an echo is waited for.  A share known by the handshake has only to be corrected. */
+static __always_inline __u32 tp_echo_most_us(const struct tp_watch_flow *flow)
+{
+	return !TP_EACH_SHARE && flow->flags & TP_FLOW_SHARE ? flow->up_us * 2 : TP_ECHO_MOST_US;
+}
+
 /* New data have come, and an echo is waited for.  Returns whether they may begin a round. */
 static __noinline int tp_echo_came(struct tp_watch_flow *flow, __u64 address, __u64 now_ns)
 {
@@ -94,13 +98,15 @@ static __noinline int tp_echo_came(struct tp_watch_flow *flow, __u64 address, __
 	if (!tp_read_timestamps(BPF_CORE_READ(skb, head), BPF_CORE_READ(skb, network_header),
 				&stamps)) {
 		flow->echoes = TP_ECHOES_NONE;
-	} else if (waited_us <= TP_ECHO_MOST_US) {
+	} else if (waited_us <= tp_echo_most_us(flow)) {
 		if ((__s32)(bpf_ntohl(stamps.echo) - flow->echo_stamp) <= 0)
 			return 0;
 		tp_take_share(flow, waited_us);
+	} else if (!TP_EACH_SHARE && flow->flags & TP_FLOW_SHARE) {
+		flow->echoes++;
 	}
 	flow->flags &= ~TP_FLOW_ECHO;
-	if (flow->echoes == TP_ECHOES && (!TP_EACH_SHARE || !(flow->flags & TP_FLOW_SHARE))) {
+	if (flow->echoes == TP_ECHOES && !(flow->flags & TP_FLOW_SHARE)) {
 		flow->flags |= TP_FLOW_SHARE;
 		flow->min_rtt_us = 0; /* those before lack the share */
 	}

@@ -36,6 +36,18 @@
 #define TP_SHARE_SHIFT 6
 
 /*
+ * How long after a passing acknowledgement its sender's answer can come here.  The measured share
+ * has some delay of the host and of the path in it, and a packet may be faster.  Looking too late
+ * counts data that answer later acknowledgements, so a steady window seems to rise and fall;
+ * looking too early misses a packet or two at most.  Hence a little earlier.
+ */
+#define TP_ANSWER_MARGIN_US 1000U
+TP_INLINE __u32 tp_answer_us(__u32 share_us)
+{
+	return share_us - tp_min(tp_max(share_us >> 5, TP_ANSWER_MARGIN_US), share_us >> 1);
+}
+
+/*
  * The last byte acknowledged for the sender just before it heard of the round's last
  * acknowledgement: then its window was full, also if this one acknowledges many packets at once.
  * An acknowledgement of a filled hole passes packets received long before, no longer under way.
@@ -61,17 +73,23 @@ TP_INLINE __u64 tp_window_at(const struct tp_newest *note, __u64 now_ns, __u32 u
 {
 	__u32 age = (__u32)(now_ns >> TP_ORDER_SHIFT) - (note->at & ~1U);
 
-	return now_ns - ((__u64)age << TP_ORDER_SHIFT) + (__u64)up_us * 1000;
+	return now_ns - ((__u64)age << TP_ORDER_SHIFT) + (__u64)tp_answer_us(up_us) * 1000;
+}
+
+/* Whether so large a share of the round trip hides much of the window. */
+TP_INLINE int tp_hides_window(__u32 up_us, __u32 min_rtt_us)
+{
+	return up_us >= min_rtt_us >> TP_SHARE_SHIFT;
 }
 
 /* A note was made.  Returns when the next window shows; awaited_ns: the same before the note. */
 TP_INLINE __u64 tp_await_window(struct tp_newest_notes *o, __u64 awaited_ns, __u64 now_ns,
 				__u32 up_us, __u32 min_rtt_us)
 {
-	if (awaited_ns != TP_NO_WINDOW || up_us < min_rtt_us >> TP_SHARE_SHIFT)
+	if (awaited_ns != TP_NO_WINDOW || !tp_hides_window(up_us, min_rtt_us))
 		return awaited_ns;
 	o->waited = o->last;
-	return now_ns + (__u64)up_us * 1000;
+	return now_ns + (__u64)tp_answer_us(up_us) * 1000;
 }
 
 /* The largest window of the notes that show one by now; 0: none.  One that showed long before this

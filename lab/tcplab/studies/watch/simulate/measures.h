@@ -126,7 +126,7 @@ static void sim_round_ends(struct sim_watch *w, const struct sim_link *link, __s
 	w->rtt_us = (now_ns - w->mark_ns) / 1000 + w->up_us;
 	w->min_rtt_us = tp_min(w->min_rtt_us, w->rtt_us);
 	w->flags = (w->flags & ~TP_FLOW_MARK) | TP_FLOW_BASE;
-	w->mark_after_ns = now_ns + (__u64)w->up_us * 1000;
+	w->mark_after_ns = now_ns + (__u64)tp_answer_us(w->up_us) * 1000;
 	r->kind = TP_RECORD_ROUND;
 	r->end_ns = now_ns;
 	r->number = ++w->number;
