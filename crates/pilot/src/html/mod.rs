@@ -7,12 +7,14 @@ use tcpilot_show::output::printable;
 /// Colours for light and dark screens, tables, plots. It is written without a network.
 pub const STYLE: &str = include_str!("style.css");
 
-/// Everything before the body. `title` is escaped here, `style` is CSS of ours.
-pub fn head(title: &str, style: &str) -> String {
+/// Everything before the body. `title` is escaped here, `styles` are CSS of ours.
+pub fn head(title: &str, styles: &[&str]) -> String {
+    let styles = styles.iter().map(|style| format!("<style>{style}</style>"));
+    let styles: String = styles.collect();
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <title>{}</title><style>{style}</style></head>\n",
+         <title>{}</title>{styles}</head>\n",
         escape(title)
     )
 }

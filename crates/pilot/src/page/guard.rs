@@ -16,16 +16,23 @@ const FIELDS: &str = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff
                       Referrer-Policy: no-referrer\r\nCross-Origin-Resource-Policy: same-origin\r\n\
                       Cross-Origin-Opener-Policy: same-origin\r\n";
 
-/// The fields of an answer. A browser runs this script and uses this style, and nothing else; texts cannot become
+/// The fields of an answer. A browser runs these scripts and uses these styles, and nothing else; texts cannot become
 /// scripts (Trusted Types), and the page can only ask the daemon.
-pub(super) fn fields(style: Option<&str>, script: Option<&str>) -> String {
-    let source = |text: Option<&str>| text.map_or_else(|| "'none'".to_owned(), source_of);
+pub(super) fn fields(styles: &[&str], scripts: &[&str]) -> String {
+    let sources = |texts: &[&str]| match texts {
+        [] => "'none'".to_owned(),
+        texts => texts
+            .iter()
+            .map(|text| source_of(text))
+            .collect::<Vec<_>>()
+            .join(" "),
+    };
     format!(
         "{FIELDS}Content-Security-Policy: default-src 'none'; connect-src 'self'; style-src {}; script-src {}; \
          base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
          trusted-types 'none'\r\n",
-        source(style),
-        source(script)
+        sources(styles),
+        sources(scripts)
     )
 }
 
@@ -137,7 +144,7 @@ mod tests {
 
     #[test]
     fn policy_allows_this_script_alone() {
-        let fields = fields(Some("a{}"), Some("let a"));
+        let fields = fields(&["a{}"], &["let a"]);
         for part in [
             "default-src 'none'",
             "script-src 'sha256-",
@@ -150,6 +157,6 @@ mod tests {
             !fields.contains("unsafe") && fields.ends_with("\r\n"),
             "{fields}"
         );
-        assert!(super::fields(None, None).contains("script-src 'none'"));
+        assert!(super::fields(&[], &[]).contains("script-src 'none'"));
     }
 }

@@ -12,7 +12,7 @@ mod story;
 
 use std::{
     path::Path,
-    sync::{Arc, LazyLock, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     thread,
     time::{Duration, Instant, SystemTime},
 };
@@ -39,7 +39,8 @@ use story::Story;
 
 /// The page's parts: one file is served.
 const BODY: &str = include_str!("page.html");
-const PAGE_STYLE: &str = include_str!("page.css");
+/// The first one is also the report's, whose document the script reads.
+const STYLES: [&str; 2] = [STYLE, include_str!("page.css")];
 const SCRIPT: &str = include_str!("page.js");
 
 /// How long answers serve all readers.
@@ -230,12 +231,12 @@ impl Pages {
         };
         Some(match path {
             "/" => HttpResponse {
-                fields: guard::fields(Some(&style()), Some(SCRIPT)),
+                fields: guard::fields(&STYLES, &[SCRIPT]),
                 ..HttpResponse::page(HTML, self.html())
             },
             "/report" => match self.report() {
                 Ok(page) => HttpResponse {
-                    fields: guard::fields(Some(STYLE), None),
+                    fields: guard::fields(&[STYLE], &[]),
                     ..HttpResponse::page(HTML, page)
                 },
                 Err(why) => unwell(&why),
@@ -262,7 +263,7 @@ impl Pages {
             "" => "tcpilot".to_owned(),
             host => format!("tcpilot on {host}"),
         };
-        let head = crate::html::head(&title, &style());
+        let head = crate::html::head(&title, &STYLES);
         let body = BODY.replace("{host}", &escape(&self.host));
         format!("{head}{body}<script>{SCRIPT}</script></body></html>\n")
     }
@@ -287,16 +288,10 @@ impl Source for Pages {
             None => self.respond(request)?,
         };
         if !response.fields.contains("Content-Security-Policy") {
-            response.fields += &guard::fields(None, None);
+            response.fields += &guard::fields(&[], &[]);
         }
         Some(response)
     }
-}
-
-/// The style of the page, after the part shared with the report.
-fn style() -> String {
-    static STYLES: LazyLock<String> = LazyLock::new(|| format!("{STYLE}{PAGE_STYLE}"));
-    STYLES.clone()
 }
 
 fn unwell(why: &str) -> HttpResponse {

@@ -61,6 +61,7 @@ function getDocument(address) {
 }
 
 // The five lines, and each problem.
+const told = {};
 const TITLES = { state: "State", wrong: "Wrong", helps: "Helps", gains: "Gains", alone: "Left alone" };
 for (const [word, title] of Object.entries(TITLES)) {
   $("lines").append(make("dt", { text: title }), make("dd", { class: word, text: "…" }));
@@ -70,7 +71,9 @@ function drawStatus(status) {
   for (const [word, text] of status.lines) {
     const line = $("lines").querySelector("." + CSS.escape(word));
     if (!line) continue;
-    write(line, text);
+    const [first, ...rest] = word === "helps" ? text.split(" · ") : [text];
+    if (told[word] !== text) line.replaceChildren(first, ...rest.map((text) => make("small", { text })));
+    told[word] = text;
     line.classList.toggle("bad", word === "wrong" && text !== "nothing");
   }
   const all = [...status.algorithms_missing, ...status.degraded];
@@ -126,8 +129,8 @@ const rows = new Map();
 let addresses = [], more = 0, opened = null;
 
 for (const column of COLUMNS) {
-  const name = column.unit ? `${column.title}, ${column.unit}` : column.title;
-  const head = make("th", { scope: "col" }, make("button", { type: "button", text: name }));
+  column.name = column.unit ? `${column.title}, ${column.unit}` : column.title;
+  const head = make("th", { scope: "col" }, make("button", { type: "button", text: column.name }));
   head.firstChild.addEventListener("click", () => {
     const isText = column.key === "path" || column.key === "algorithm";
     order.down = order.key === column.key ? !order.down : !isText;
@@ -146,7 +149,7 @@ function rateCell(className) {
 function makeRow(name) {
   const button = make("button", { type: "button", class: "open", text: name, "aria-expanded": "false" });
   button.addEventListener("click", () => open(opened === name ? null : name));
-  const cell = (at, ...children) => make("td", { "data-name": COLUMNS[at].title }, ...children);
+  const cell = (at, ...children) => make("td", { "data-name": COLUMNS[at].name }, ...children);
   const cells = [
     make("th", { scope: "row" }, button), cell(1), cell(2, ...rateCell("with")), cell(3, ...rateCell("without")),
     cell(4, make("span"), make("small")), cell(5), cell(6), cell(7),
@@ -258,7 +261,7 @@ function drawStory(found, plot) {
   if (found.stopped) parts.unshift(make("p", { class: "worse", text: found.stopped }));
   const key = [["k1", "with steering"], ["k2", "with the kernel's default"], ["k3", "a connection"]];
   parts.push(
-    make("h3", { text: "Goodput over time" }),
+    make("h3", { text: "Goodput over time, Mbit/s" }),
     make("p", { class: "dim", text: "Expected rates with their intervals, and the last connections (UTC)." }),
     make("div", { class: "plot" }, plot),
     make("p", { class: "key" }, ...key.map(([of, text]) => make("span", {}, make("i", { class: of }), text))),

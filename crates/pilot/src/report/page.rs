@@ -24,7 +24,7 @@ pub fn page(r: &EffectReport) -> String {
         ]
         .concat(),
     };
-    let head = head("tcpilot: does it help?", STYLE);
+    let head = head("tcpilot: does it help?", &[STYLE]);
     format!("{head}<body><main><h1>Does tcpilot help?</h1>{body}</main></body></html>\n")
 }
 
