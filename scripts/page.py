@@ -254,9 +254,8 @@ def check_story(page: Page) -> None:
     expect(story).to_contain_text(f"{name} is on path")
     expect(story.locator("svg circle").first).to_be_visible()
     # A line needs two points of the history, and the story is told again every few seconds.
-    page.wait_for_function(
-        "document.querySelector('.story polyline.effect')?.getAttribute('points').includes(' ')"
-    )
+    line = story.locator("svg polyline.effect")
+    until("the line has two points", lambda: " " in line.get_attribute("points"))
     expect(story).to_contain_text("Last decisions")
     expect(story).to_contain_text("Mbit/s")
     page.reload()  # the address of the page names the story

@@ -323,6 +323,7 @@ async function turn() {
     document.body.classList.remove("stale");
     write($("state"), "live");
     if (Date.now() - reportAt >= REPORT_MS) await drawEffect();
+    $("content").hidden = false;
     if (opened !== null && Date.now() - story.at >= STORY_MS) await tell();
   } catch (error) {
     document.body.classList.add("stale");
@@ -344,6 +345,8 @@ async function run() {
   setTimeout(run, TURN_MS);
 }
 document.addEventListener("visibilitychange", () => { if (!document.hidden) turn(); });
+// Content appears as a whole, so nothing jumps while the first answers come in.
+$("content").hidden = true;
 drawTable();
 run().then(() => {
   const name = decodeURIComponent(location.hash.slice(1));
