@@ -431,7 +431,7 @@ def check_flood(near: str) -> None:
     urls = [f"http://127.0.0.1:{LISTEN}/data/{path}" for path in ("status", "paths")]
     urls += [f"http://127.0.0.1:{LISTEN}/data/path?name={peer[0]}" for peer in PEERS]
     words = f"ip netns exec {near} timeout 10 sh -c"
-    loop = "while :; do curl -s -o /dev/null " + " ".join(urls) + "; done"
+    loop = "while :; do curl -s " + " ".join(urls) + ">/dev/null; done"
     with ExitStack() as stack:
         for _ in range(4):
             stack.enter_context(
