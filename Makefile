@@ -125,9 +125,10 @@ collector-test: setup release ## the watch's IPFIX records in two collectors: nf
 	@scripts/setup collectors
 	scripts/as-root scripts/collect.py
 
-browser-test: setup ## the laboratory's reports in a headless Chromium
+browser-test: setup release ## the laboratory's reports, and the page of a daemon, in a headless Chromium; needs root
 	@scripts/setup browser
 	cd lab && $(BIN)/pytest -q -m browser
+	scripts/as-root $(BIN)/python scripts/page.py
 
 HOURS ?= 1
 

@@ -38,6 +38,7 @@ mod measures;
 mod metrics;
 mod moving;
 mod neighbours;
+mod page;
 mod paths;
 mod records;
 mod relay;

@@ -326,6 +326,11 @@ pub fn kernel_release() -> String {
         .unwrap_or_default()
 }
 
+/// The name of this host, in the daemon's own namespace of names; empty if it is not known.
+pub fn name() -> String {
+    words("/proc/sys/kernel/hostname").pop().unwrap_or_default()
+}
+
 /// Whether an accepted connection can announce more than 64 KiB at first: Linux 6.11 and newer.
 pub fn raises_receive_windows() -> bool {
     let release = kernel_release();

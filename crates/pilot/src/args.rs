@@ -37,12 +37,25 @@ pub struct RunArgs {
     /// 127.0.0.1
     #[arg(long, value_name = "ADDR", value_parser = listen_address)]
     pub listen: Option<SocketAddr>,
+    /// Serve a page for people at / of that address: whether it helps, and each address. It shows remote
+    /// addresses, so only clients on this host get it, or with `any` all that reach the address
+    #[arg(long, value_name = "READERS", num_args = 0..=1, require_equals = true, default_missing_value = "local")]
+    pub page: Option<PageReaders>,
     /// Upgrade the running daemon to this program, or reload its configuration, without a gap
     ///
     /// The daemon keeps its arguments, its knowledge, and its open connections. If the program or the
     /// configuration has a fault, the daemon goes on as before, and this command gives the reason.
-    #[arg(long, alias = "take-over", conflicts_with_all = ["config", "cgroup", "state", "dry_run", "live", "listen"])]
+    #[arg(long, alias = "take-over", conflicts_with_all = ["config", "cgroup", "state", "dry_run", "live", "listen", "page"])]
     pub upgrade: bool,
+}
+
+/// The clients that get the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum PageReaders {
+    /// Those on this host.
+    Local,
+    /// All that reach the address.
+    Any,
 }
 
 /// The daemon's control socket.

@@ -19,6 +19,8 @@ pub enum Request {
     Status,
     /// A list of [`crate::figures::PathView`]
     Paths,
+    /// [`crate::figures::Busiest`]: at most so many addresses
+    Busiest(usize),
     /// A list of [`crate::figures::FlowView`]
     Flows,
     /// [`crate::figures::Explanation`]
@@ -45,6 +47,7 @@ impl Request {
         match self {
             Request::Status
             | Request::Paths
+            | Request::Busiest(_)
             | Request::Flows
             | Request::Explain(_)
             | Request::Report

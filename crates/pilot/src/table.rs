@@ -122,6 +122,11 @@ pub fn status(s: &Status) -> String {
     headline::lines(s)
 }
 
+/// The five lines of `status`: a name and a text each.
+pub fn status_lines(s: &Status) -> [(&'static str, String); 5] {
+    headline::each(s)
+}
+
 /// The text of `status --verbose`: the same lines, and then all counts.
 pub fn status_in_full(s: &Status) -> String {
     let mut out = headline::lines(s);

@@ -1,7 +1,7 @@
 //! The daemon's answers to questions.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     io::{self, Write},
     path::Path,
 };
@@ -22,8 +22,8 @@ use super::{
 };
 use crate::{
     figures::{
-        AddressView, EffectReport, ExplainedPath, Explanation, FlowView, LearningStatus, PathView,
-        RescueStatus, Status, Upgrades,
+        AddressView, Busiest, EffectReport, ExplainedPath, Explanation, FlowView, LearningStatus,
+        PathView, RescueStatus, Status, Upgrades,
     },
     protocol::{Reply, Request},
     read::{self, Names},
@@ -74,6 +74,7 @@ impl Daemon {
                 return Reply::write_list(out, |each| self.for_each_view(|view| each(&view)));
             }
             Request::Status => ok(self.status()),
+            Request::Busiest(most) => ok(self.busiest(most)),
             Request::Flows => result(self.flow_views()),
             Request::Explain(remote) => result(self.explain(&remote)),
             Request::Report => ok(self.report()),
@@ -173,13 +174,29 @@ impl Daemon {
         views
     }
 
-    /// The addresses with the greatest gain, see [`Status::gains`].
-    fn gains(&self) -> Vec<AddressView> {
+    /// The paths with the most connections, at most so many of each policy.
+    fn busiest_paths(&self) -> Vec<PathView> {
         let mut names = OriginNames::default();
         let busiest = self.learning.as_ref().map(|l| l.busiest(BUSIEST));
         let paths = busiest.into_iter().flatten();
-        let paths: Vec<PathView> = paths.map(|seen| self.named(seen, &mut names)).collect();
-        let mut all = AddressView::all(&paths, table::path_name);
+        paths.map(|seen| self.named(seen, &mut names)).collect()
+    }
+
+    /// The addresses with the most connections.
+    fn busiest(&self, most: usize) -> Busiest {
+        let paths = self.busiest_paths();
+        let mut addresses = AddressView::all(&paths, table::path_name);
+        addresses.sort_by_key(|address| std::cmp::Reverse(address.connections));
+        addresses.truncate(most);
+        let shown: HashSet<&str> = addresses.iter().map(|view| view.path.as_str()).collect();
+        let is_shown = |path: &&PathView| shown.contains(table::path_name(path).as_str());
+        let paths = paths.iter().filter(is_shown).count() as u64;
+        Busiest { addresses, paths }
+    }
+
+    /// The addresses with the greatest gain, see [`Status::gains`].
+    fn gains(&self) -> Vec<AddressView> {
+        let mut all = AddressView::all(&self.busiest_paths(), table::path_name);
         all.retain(|address| address.gain() > 0);
         all.sort_by_key(|address| std::cmp::Reverse((address.sure, address.gain())));
         all.truncate(GAINS);

@@ -16,7 +16,7 @@ use tcpilot_show::{
     metrics::{PatientServer, Server, Source},
 };
 
-use crate::{args::RunArgs, metrics};
+use crate::{args::RunArgs, metrics, page};
 
 /// The server, if somebody wants metrics.
 pub(super) struct Listener(Option<PatientServer>);
@@ -28,9 +28,19 @@ impl Listener {
     /// Answers at the socket `given`, or else at the address of the arguments.
     ///
     /// # Errors
-    /// The given socket is none for clients of TCP.
+    /// The given socket is none for clients of TCP, or a page is wanted and nothing listens.
     pub fn open(args: &RunArgs, given: Option<OwnedFd>) -> Result<Listener, Failure> {
-        let source = || metrics::source(&args.socket);
+        let source = || match args.page {
+            Some(readers) => page::source(&args.socket, readers),
+            None => metrics::source(&args.socket),
+        };
+        if given.is_none() && args.listen.is_none() && args.page.is_some() {
+            return Err(Failure::new(
+                Kind::Usage,
+                "--page needs an address to listen on",
+                "add --listen 9464",
+            ));
+        }
         let Some(given) = given else {
             let open = |address| PatientServer::open(address, source());
             return Ok(Listener(args.listen.map(open)));

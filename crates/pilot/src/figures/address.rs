@@ -43,6 +43,15 @@ figures! {
     }
 }
 
+/// The addresses with the most connections, for the page.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Busiest {
+    /// The one with the most connections first.
+    pub addresses: Vec<AddressView>,
+    /// Number of paths behind them: an address has one for each class of handshakes.
+    pub paths: u64,
+}
+
 impl AddressView {
     /// The view of an address with these paths: the one with the most experience decides, and connections add up.
     /// `None` without a path. `name` names a path without its class.

@@ -15,7 +15,7 @@ mod status;
 mod stored;
 mod tuning;
 
-pub use address::AddressView;
+pub use address::{AddressView, Busiest};
 pub use effect::{
     ChoicesView, EffectReport, GroupView, MeasureView, PointView, PolicyEffect, StopView,
 };

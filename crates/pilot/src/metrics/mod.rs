@@ -4,6 +4,7 @@
 mod exposition;
 mod source;
 
+pub(crate) use source::Daemon;
 pub use source::source;
 
 use std::path::Path;

@@ -20,7 +20,7 @@ const STATUS_AGE: Duration = Duration::from_secs(1);
 const EFFECT_AGE: Duration = Duration::from_secs(15);
 
 /// The daemon's last answers.
-struct Daemon {
+pub(crate) struct Daemon {
     socket: PathBuf,
     status: Mutex<Option<(Instant, Status)>>,
     effect: Mutex<Option<(Instant, EffectReport)>>,
@@ -32,7 +32,8 @@ pub fn source(socket: &Path) -> Arc<dyn Source> {
 }
 
 impl Daemon {
-    fn at(socket: &Path) -> Daemon {
+    /// The daemon at `socket`.
+    pub(crate) fn at(socket: &Path) -> Daemon {
         Daemon {
             socket: socket.to_path_buf(),
             status: Mutex::default(),
@@ -40,14 +41,21 @@ impl Daemon {
         }
     }
 
-    fn status(&self) -> Result<Status, String> {
+    /// Its control socket.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Its status, at most a second old.
+    pub(crate) fn status(&self) -> Result<Status, String> {
         let asked = recent(&self.status, STATUS_AGE, || {
             ask(&self.socket, &Request::Status)
         });
         asked.map_err(|error| error.to_string())
     }
 
-    fn effect(&self) -> Result<EffectReport, String> {
+    /// Its report, at most 15 seconds old.
+    pub(crate) fn effect(&self) -> Result<EffectReport, String> {
         let asked = recent(&self.effect, EFFECT_AGE, || {
             ask(&self.socket, &Request::Report)
         });

@@ -2,7 +2,6 @@
 //! returns strings.
 
 mod page;
-mod plot;
 #[cfg(test)]
 mod tests;
 
@@ -11,6 +10,7 @@ use std::fmt::Write as _;
 use crate::figures::{EffectReport, MeasureView};
 use crate::table::{duration, number};
 pub use page::page;
+pub(crate) use page::time;
 
 /// A change as people read it: percent, or percentage points of a share.
 fn change(value: f64, measure: &str) -> String {

@@ -5,28 +5,10 @@ use std::{collections::BTreeSet, fmt::Write as _};
 
 use super::{change, day, duration, how, number, price, shown, verdict};
 use crate::figures::{EffectReport, GroupView, MeasureView};
-use crate::report::plot::{Axis, Plot, Row, escape, rows};
-
-const STYLE: &str = "\
-:root{color-scheme:light dark;--ink:#1c1e21;--dim:#63676d;--paper:#fff;--line:#d5d8dc;--main:#1f6fb4;--band:#1f6fb433;\
---good:#1a7f45;--bad:#b3261e}\
-@media(prefers-color-scheme:dark){:root{--ink:#e6e8ea;--dim:#9aa0a6;--paper:#15171a;--line:#3a3e44;--main:#6cb2f0;\
---band:#6cb2f033;--good:#5bc98a;--bad:#f28b82}}\
-body{margin:0 auto;max-width:60rem;padding:1rem;font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper)}\
-h1{font-size:1.5rem;margin:.5rem 0}h2{font-size:1.15rem;margin:2rem 0 .5rem}p{margin:.4rem 0}.dim{color:var(--dim)}\
-.wide{overflow-x:auto}table{border-collapse:collapse;width:100%}th,td{padding:.3rem .6rem .3rem 0;text-align:right;\
-white-space:nowrap;border-bottom:1px solid var(--line)}th{font-weight:600;color:var(--dim)}th:first-child,td:first-child,\
-td:nth-child(2),th:nth-child(2){text-align:left;white-space:normal;min-width:9rem}.better{color:var(--good)}.worse{color:var(--bad)}svg{width:100%;\
-height:auto;display:block}svg text{fill:var(--dim);font-size:12px}.grid{stroke:var(--line)}.zero{stroke:var(--ink)}\
-.effect{fill:none;stroke:var(--main);stroke-width:2}.band{fill:var(--band)}.gain{fill:var(--good)}.loss{fill:var(--bad)}\
-.key span{display:inline-block;margin-right:1rem}.key i{display:inline-block;width:.8em;height:.8em;margin-right:.35em}\
-.c0{fill:#4477aa;background:#4477aa}.c1{fill:#ee6677;background:#ee6677}.c2{fill:#228833;background:#228833}\
-.c3{fill:#ccbb44;background:#ccbb44}.c4{fill:#66ccee;background:#66ccee}.c5{fill:#aa3377;background:#aa3377}\
-.c6{fill:#bbbbbb;background:#bbbbbb}\
-@media(max-width:40rem){svg text{font-size:16px}.x text:nth-child(even){display:none}tr{display:grid;\
-grid-template-columns:repeat(4,1fr);border-bottom:1px solid var(--line)}th,td{border:0;text-align:left}th:nth-child(-n+2)\
-{display:none}td:nth-child(-n+2){grid-column:1/-1}td:first-child{font-weight:600;padding-bottom:0}td:nth-child(2)\
-{padding:0}}";
+use crate::html::{
+    STYLE, escape, head,
+    plot::{Axis, Plot, Row, rows},
+};
 
 /// The whole page.
 pub fn page(r: &EffectReport) -> String {
@@ -42,12 +24,8 @@ pub fn page(r: &EffectReport) -> String {
         ]
         .concat(),
     };
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <title>tcpilot: does it help?</title><style>{STYLE}</style></head>\n\
-         <body><h1>Does tcpilot help?</h1>{body}</body></html>\n"
-    )
+    let head = head("tcpilot: does it help?", &[STYLE]);
+    format!("{head}<body><main><h1>Does tcpilot help?</h1>{body}</main></body></html>\n")
 }
 
 fn summary(r: &EffectReport) -> String {
@@ -63,8 +41,9 @@ fn summary(r: &EffectReport) -> String {
 }
 
 fn measures<'a>(all: impl Iterator<Item = &'a MeasureView>) -> String {
-    let mut out = "<div class=\"wide\"><table><thead><tr><th></th><th>Verdict</th><th>Change</th>\
-                   <th>From</th><th>To</th><th>Pairs</th></tr></thead><tbody>\n"
+    let mut out = "<section id=\"measures\"><div class=\"wide\"><table class=\"measures\"><thead><tr>\
+                   <th>Measure</th><th>Verdict</th><th>Change</th><th>From</th><th>To</th><th>Pairs</th></tr></thead>\
+                   <tbody>\n"
         .to_owned();
     for m in all {
         let told =
@@ -82,7 +61,7 @@ fn measures<'a>(all: impl Iterator<Item = &'a MeasureView>) -> String {
         );
     }
     out += "</tbody></table></div><p class=\"dim\">From and to: the interval that holds the true change in 95 of \
-            100 trials, however often somebody looks.</p>\n";
+            100 trials, however often somebody looks.</p></section>\n";
     out
 }
 
@@ -93,7 +72,8 @@ fn percent(value: f64) -> String {
     }
 }
 
-fn time(from_s: u64) -> impl Fn(f64) -> String {
+/// The labels of an axis of hours since a time: month, day and clock in UTC.
+pub(crate) fn time(from_s: u64) -> impl Fn(f64) -> String {
     move |hours| {
         let at_s = from_s + (hours * 3600.0).round() as u64;
         let (hour, minute) = (at_s / 3600 % 24, at_s / 60 % 60);
@@ -102,7 +82,10 @@ fn time(from_s: u64) -> impl Fn(f64) -> String {
 }
 
 fn section(title: &str, about: &str, plot: &str) -> String {
-    format!("<h2>{title}</h2><p class=\"dim\">{about}</p><div class=\"wide\">{plot}</div>\n")
+    let id = title.to_lowercase().replace(' ', "-");
+    format!(
+        "<section id=\"{id}\"><h2>{title}</h2><p class=\"dim\">{about}</p><div class=\"wide\">{plot}</div></section>\n"
+    )
 }
 
 fn over_time(r: &EffectReport) -> String {

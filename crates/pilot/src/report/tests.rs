@@ -240,7 +240,7 @@ fn days_are_those_of_the_calendar() {
 #[test]
 fn page_shows_names_as_text() {
     assert_eq!(
-        plot::escape("<i>\u{1b}[2J\n\"&\u{202e}"),
+        crate::html::escape("<i>\u{1b}[2J\n\"&\u{202e}"),
         "&lt;i&gt;\\u{1b}[2J &quot;&amp;\\u{202e}"
     );
 }

@@ -12,17 +12,21 @@ const GAINS: usize = 3;
 /// Reasons in the line of connections left alone.
 const REASONS: usize = 3;
 
-/// All lines.
+/// All lines, as text.
 pub(super) fn lines(s: &Status) -> String {
-    let lines = [
+    let lines = each(s).map(|(word, text)| format!("{word}  {}\n", printable(&text)));
+    lines.concat()
+}
+
+/// The name and the text of each line.
+pub(super) fn each(s: &Status) -> [(&'static str, String); 5] {
+    [
         ("state", state(s)),
         ("wrong", wrong(s)),
         ("helps", helps(s)),
         ("gains", gains(s)),
         ("alone", alone(s)),
-    ];
-    let lines = lines.map(|(word, text)| format!("{word}  {}\n", printable(&text)));
-    lines.concat()
+    ]
 }
 
 /// What it does.

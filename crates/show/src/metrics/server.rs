@@ -1,26 +1,21 @@
 //! `--listen`: a thread to answer HTTP with metrics and health. A [`Source`] has the content.
 
 use std::{
-    io::{self, Read, Write},
+    io,
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     sync::{Arc, Mutex, PoisonError},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::{
     CONTENT_TYPE,
+    http::{self, HttpRequest, HttpResponse},
     places::{Place, Places},
 };
 use crate::failure::{Failure, Kind};
-
-/// Longest head of a request, and the time limit for it.
-const HEAD_BYTES_MAX: usize = 8192;
-const HEAD_TIME: Duration = Duration::from_secs(2);
-/// Time for the whole answer.
-const WRITE_TIME: Duration = Duration::from_secs(5);
 
 /// Parses the address to listen on: `9464` is a port of the loopback address, `0.0.0.0:9464` of all.
 ///
@@ -65,6 +60,10 @@ pub trait Source: Send + Sync {
     fn alive(&self) -> Result<&'static str, String>;
     /// Whether it does its job.
     fn ready(&self) -> Result<&'static str, String>;
+    /// Another page; `None` if the source has no others.
+    fn page(&self, _request: &HttpRequest) -> Option<HttpResponse> {
+        None
+    }
 }
 
 impl Server {
@@ -171,126 +170,61 @@ fn serve(door: &Door, answer: impl Fn(TcpStream, &Place) + Clone + Send + 'stati
     }
 }
 
-/// A status line, the type of the body, and the body.
-type Response = (&'static str, &'static str, String);
-
-const PLAIN: &str = "text/plain; charset=utf-8";
-const NOT_ALLOWED: &str = "405 Method Not Allowed";
-
 fn answer(
     mut stream: TcpStream,
     place: &Place,
     askers: &Arc<()>,
     source: &dyn Source,
 ) -> io::Result<()> {
-    let asked = read_target(&mut stream)?;
+    let asked = http::read(&mut stream)?;
     let _asker = Arc::clone(askers);
     place.note_answer();
-    let is_head = matches!(&asked, Ok((true, _)));
-    let (status, content_type, body) = match asked {
-        Ok((_, target)) => respond(&target, source),
-        Err(refused) => refused,
-    };
-    let length = body.len();
-    let allow = match status == NOT_ALLOWED {
-        true => "Allow: GET, HEAD\r\n",
-        false => "",
-    };
-    let mut text = format!(
-        "HTTP/1.1 {status}\r\n{allow}Content-Type: {content_type}\r\nContent-Length: {length}\r\n\
-         Connection: close\r\n\r\n"
-    );
-    // The answer to HEAD has the fields of that to GET, and no content (RFC 9110, 9.3.2).
-    if !is_head {
-        text += &body;
-    }
-    write_within(&mut stream, text.as_bytes(), WRITE_TIME)
-}
-
-/// Writes all, however slowly the client reads, unless that takes too long.
-fn write_within(stream: &mut TcpStream, mut left: &[u8], time: Duration) -> io::Result<()> {
-    let begun = Instant::now();
-    while !left.is_empty() {
-        let rest = time.saturating_sub(begun.elapsed());
-        if rest.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        stream.set_write_timeout(Some(rest))?;
-        match stream.write(left)? {
-            0 => return Err(io::ErrorKind::WriteZero.into()),
-            count => left = left.get(count..).unwrap_or_default(),
-        }
-    }
-    Ok(())
-}
-
-/// Reads a request's head: the requested page, and whether only its head is wanted; or the refusal.
-fn read_target(stream: &mut TcpStream) -> io::Result<Result<(bool, String), Response>> {
-    let begun = Instant::now();
-    let mut head = Vec::new();
-    let bad = |what: &str| Ok(Err(("400 Bad Request", PLAIN, format!("{what}\n"))));
-    loop {
-        let left = HEAD_TIME.saturating_sub(begun.elapsed());
-        if left.is_zero() {
-            return bad("the request took too long");
-        }
-        stream.set_read_timeout(Some(left))?;
-        let mut part = [0; 1024];
-        let count = stream.read(&mut part)?;
-        head.extend_from_slice(&part[..count]);
-        let mut headers = [httparse::EMPTY_HEADER; 64];
-        let mut request = httparse::Request::new(&mut headers);
-        match request.parse(&head) {
-            Ok(httparse::Status::Complete(_)) => {
-                let path = request.path.unwrap_or_default().to_owned();
-                return Ok(match request.method {
-                    Some("GET") => Ok((false, path)),
-                    Some("HEAD") => Ok((true, path)),
-                    _ => Err((NOT_ALLOWED, PLAIN, "ask with GET or HEAD\n".to_owned())),
-                });
-            }
-            Ok(httparse::Status::Partial) if count > 0 && head.len() < HEAD_BYTES_MAX => {}
-            _ => return bad("not understood"),
-        }
+    match asked {
+        Ok(request) => respond(&request, source).write(&mut stream, request.is_head),
+        Err(refusal) => refusal.write(&mut stream, false),
     }
 }
 
-fn respond(target: &str, source: &dyn Source) -> Response {
-    let path = target.split('?').next().unwrap_or_default();
+fn respond(request: &HttpRequest, source: &dyn Source) -> HttpResponse {
+    let path = request.target.split('?').next().unwrap_or_default();
     match path {
         "/metrics" => match source.metrics() {
-            Ok(text) => ("200 OK", CONTENT_TYPE, text),
+            Ok(text) => HttpResponse::page(CONTENT_TYPE, text),
             Err(error) => unwell(&error),
         },
         "/healthz" => health(source.alive()),
         "/readyz" => health(source.ready()),
-        _ => {
-            let known = "there are /metrics, /healthz and /readyz\n";
-            ("404 Not Found", PLAIN, known.to_owned())
-        }
+        _ => source.page(request).unwrap_or_else(|| {
+            let known = "there are /metrics, /healthz and /readyz";
+            HttpResponse::line("404 Not Found", known)
+        }),
     }
 }
 
-fn health(state: Result<&str, String>) -> Response {
+fn health(state: Result<&str, String>) -> HttpResponse {
     match state {
-        Ok(word) => ("200 OK", PLAIN, format!("{word}\n")),
+        Ok(word) => HttpResponse::line("200 OK", word),
         Err(why) => unwell(&why),
     }
 }
 
-fn unwell(why: &str) -> Response {
-    ("503 Service Unavailable", PLAIN, format!("{why}\n"))
+fn unwell(why: &str) -> HttpResponse {
+    HttpResponse::line("503 Service Unavailable", why)
 }
 
 #[cfg(test)]
 mod tests {
     use std::{
-        io::BufRead,
+        io::{BufRead, Read, Write},
         sync::atomic::{AtomicUsize, Ordering},
+        time::Instant,
     };
 
     use super::*;
-    use crate::metrics::places::CLIENTS_MAX;
+    use crate::metrics::{
+        http::{HEAD_BYTES_MAX, HEAD_TIME},
+        places::CLIENTS_MAX,
+    };
 
     #[test]
     fn a_port_alone_is_the_loopbacks() {

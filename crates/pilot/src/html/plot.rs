@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use tcpilot_show::output::printable;
+use super::escape;
 
 /// Size of a plot in its own units; the page scales it to the page's width.
 const WIDTH: f64 = 640.0;
@@ -192,6 +192,17 @@ impl Plot {
         );
     }
 
+    /// Draws a point. The browser shows `title` when the pointer is over it.
+    pub fn dot(&mut self, class: &str, x: f64, y: f64, title: &str) {
+        let _ = write!(
+            self.body,
+            "<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"3.5\"><title>{}</title></circle>",
+            self.x_at(x),
+            self.y_at(y),
+            escape(title)
+        );
+    }
+
     /// The picture as SVG; `title` is for readers who cannot see it.
     pub fn svg(self, title: &str) -> String {
         format!(
@@ -249,15 +260,6 @@ pub fn rows(all: &[Row], title: &str) -> String {
          <line class=\"zero\" x1=\"{zero:.1}\" x2=\"{zero:.1}\" y1=\"0\" y2=\"{height:.0}\"/>{body}</svg>",
         escape(title)
     )
-}
-
-/// Escapes text for HTML.
-pub fn escape(text: &str) -> String {
-    printable(text)
-        .replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
 }
 
 #[cfg(test)]
