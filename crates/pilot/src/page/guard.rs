@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use tcpilot_show::metrics::HttpRequest;
 
-use super::sha256::source_of;
+use super::source::source_of;
 use crate::args::PageReaders;
 
 /// Fields of each answer. `no-store`: addresses stay out of caches on disk.

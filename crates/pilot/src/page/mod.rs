@@ -7,7 +7,7 @@
 mod guard;
 mod history;
 mod paced;
-mod sha256;
+mod source;
 mod story;
 
 use std::{

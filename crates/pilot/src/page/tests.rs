@@ -40,7 +40,7 @@ fn policy_names_the_served_script_and_style() {
         let parts: Vec<&str> = page.body.split(begin).skip(1).collect();
         assert_eq!(parts.len(), count);
         for part in parts {
-            let source = sha256::source_of(part.split_once(end).unwrap().0);
+            let source = source::source_of(part.split_once(end).unwrap().0);
             assert!(page.fields.contains(&source), "{source} in {}", page.fields);
         }
     }
