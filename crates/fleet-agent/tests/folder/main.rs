@@ -23,6 +23,7 @@ use tcpilot_fleet::manifest::{self, Mark, Policy};
 use tcpilot_fleet::{Manifest, format, shard};
 use tcpilot_fleet_agent::agent::Agent;
 use tcpilot_fleet_agent::clock::boot_s;
+use tcpilot_fleet_agent::forget::forget;
 use tcpilot_fleet_agent::key::Key;
 use tcpilot_fleet_agent::settings::Settings;
 use tcpilot_fleet_agent::store::Store;
@@ -448,6 +449,43 @@ fn a_state_that_comes_later_is_heard_at_once() {
     });
     know(&folder, &knowledge(5..6, 0.5));
     wait_until("the other host is heard", || heard(&folder).len() == 3);
+}
+
+#[test]
+fn a_forgotten_host_is_heard_after_its_restart() {
+    let fleet = Fleet::new();
+    know(&fleet.folder("a"), &knowledge(0..10, 0.3));
+    know(&fleet.folder("b"), &knowledge([], 0.0));
+    run(async {
+        let (mut a, mut b) = (fleet.agent("a"), fleet.agent("b"));
+        round(&mut a).await.unwrap();
+        round(&mut b).await.unwrap();
+        assert_eq!(heard(&fleet.folder("b")).len(), 10);
+        forget(&fleet.store(), &host("a")).await.unwrap();
+        round(&mut a).await.unwrap();
+        round(&mut b).await.unwrap();
+        assert_eq!(heard(&fleet.folder("b")).len(), 0);
+        let refused = b.status(boot_s()).members[0].refused.clone().unwrap();
+        assert!(refused.starts_with("forgotten"), "{refused}");
+        drop(b);
+        let mut b = fleet.agent("b");
+        round(&mut b).await.unwrap();
+        assert_eq!(heard(&fleet.folder("b")).len(), 0, "nor after a restart");
+        drop(a);
+        round(&mut fleet.agent("a")).await.unwrap();
+        round(&mut b).await.unwrap();
+        assert_eq!(heard(&fleet.folder("b")).len(), 10);
+    });
+}
+
+#[test]
+fn forgetting_an_unknown_host_is_refused() {
+    let fleet = Fleet::new();
+    let unknown = run(async { forget(&fleet.store(), &host("a")).await.unwrap_err() });
+    assert!(
+        unknown.to_string().contains("nothing of h.fra1.a"),
+        "{unknown}"
+    );
 }
 
 #[test]
