@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """A fleet of two hosts beside a host alone, to look at: no traffic of this host is touched.
 
-Three hosts, a, b and alone, each a network namespace with a server behind two links: one loses packets, one is clean.
-Host a learns both links. Host b has never been there, but its agent hears what a says; host alone hears nothing. Then b and
-alone upload the same, and the times stand side by side.
+Three hosts, a, b and alone, each a network namespace with a server behind two links: one loses
+packets, one is clean. Host a learns both links. Host b has never been there, but its agent hears
+what a says; host alone hears nothing. Then b and alone upload the same, and the times stand side by
+side.
 
-The agents share a folder. `pathrelay` of the laboratory delays and loses packets, so no netem is needed. Needs root.
-Everything it makes is named tcpilot-fleet-demo, and is removed at the end, however it ends.
+The agents share a folder. `pathrelay` of the laboratory delays and loses packets, so no netem is
+needed. Needs root. Everything it makes is named tcpilot-fleet-demo, and is removed at the end,
+however it ends.
 """
 
 from __future__ import annotations
@@ -17,7 +19,6 @@ import json
 import os
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -120,7 +121,7 @@ class Host:
                     ip("-n", self.far, "address", "add", f"{prefix}.{host}/24", "dev", device)
                 for namespace in (self.near, self.far):
                     ip("-n", namespace, "link", "set", device, "up", "gso_max_segs", "1")
-                queue = "tbf rate 40mbit burst 15kb latency 50ms".split()
+                queue = ["tbf", "rate", "40mbit", "burst", "15kb", "latency", "50ms"]
                 run("tc", "-n", self.near, "qdisc", "add", "dev", device, "root", *queue)
             for namespace in (self.near, self.far):
                 for setting in ("tcp_congestion_control=cubic", "tcp_no_metrics_save=1"):
@@ -140,7 +141,9 @@ class Host:
         fleet = f'[fleet]\ndir = "{self.agent}"\nsay_every_s = 1\n' if has_fleet else ""
         config.write_text(CONFIG + fleet)
         state = str(self.folder / "state.db")
-        words = (TCPILOT, "run", "--cgroup", str(self.cgroup), "--state", state, *self.socket)
+        # In the namespace: hosts share nothing of other namespaces' addresses.
+        words = ("nsenter", f"--net=/run/netns/{self.near}", TCPILOT, "run")
+        words += ("--cgroup", str(self.cgroup), "--state", state, *self.socket)
         environment = {**os.environ, "RUST_LOG": "error"}
         with running(*words, "--config", str(config), env=environment):
             demo.wait_until_it_answers(self.socket)
