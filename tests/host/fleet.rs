@@ -252,10 +252,7 @@ fn own_connections_overrule_a_liar() {
     teach(30);
     let known = explained(&pilot, "198.51.100.9");
     assert_eq!(known["fleet"]["used"], true, "{known}");
-    assert!(
-        known["fleet"]["believed"].as_f64().unwrap() < 0.3,
-        "{known}"
-    );
+    assert!(otherwise(&known) - bbr(&known) < 0.15, "{known}");
     assert!(bbr(&known) > 0.6 && otherwise(&known) > 0.6, "{known}");
     // What it says is its own.
     until("it says that bbr is better", || {
@@ -279,7 +276,11 @@ fn knowledge_that_is_only_shown_changes_no_choice() {
         paths_log2: 3,
         doubt: 0,
         age_quarters: 0,
-        losses: Default::default(),
+        // One host's word counts little: this one also says that losses there are random.
+        losses: tcpilot_fleet::Losses {
+            queued: 0,
+            clear: 32,
+        },
         said: Message::new(&[100.0, 200.0]).unwrap(),
     };
     said.push(row).unwrap();
