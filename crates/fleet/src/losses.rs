@@ -11,8 +11,8 @@ use tcpilot_learner::sharing::Bouts;
 /// A bout is so many units of a row.
 const UNITS: f32 = 8.0;
 
-/// A host with fewer bouts has no vote.
-const VOTE_MIN: f32 = 1.0;
+/// A host with fewer bouts has no vote: one connection's bout counts for a half-life.
+const VOTE_MIN: f32 = 0.5;
 
 /// A host counts as at most so many bouts, as one connection does for its path.
 pub const HOST_MOST: f32 = 2.0;
@@ -47,6 +47,24 @@ impl Losses {
         Bouts {
             queued: count(self.queued),
             clear: count(self.clear),
+        }
+    }
+}
+
+/// The part of the bouts by which a share differs.
+const PART: f32 = 0.2;
+
+impl Losses {
+    /// Whether another count says something else: readers see the share, and whether there is one.
+    #[must_use]
+    pub fn differ(self, other: Self) -> bool {
+        let share = |losses: Self| {
+            let all = f32::from(losses.queued) + f32::from(losses.clear);
+            (all > 0.0).then(|| f32::from(losses.queued) / all)
+        };
+        match (share(self), share(other)) {
+            (Some(a), Some(b)) => (a - b).abs() > PART,
+            (a, b) => a != b,
         }
     }
 }
@@ -96,8 +114,18 @@ mod tests {
     fn numbers_of_bouts_are_bounded() {
         assert_eq!(merged(&[bouts(0.0, 31.0)]), bouts(0.0, 2.0).into());
         assert_eq!(merged(&[bouts(0.0, 31.0); 9]), bouts(0.0, 4.0).into());
-        assert_eq!(merged(&[bouts(0.3, 0.3); 9]), Losses::default(), "no votes");
+        assert_eq!(merged(&[bouts(0.2, 0.2); 9]), Losses::default(), "no votes");
         assert_eq!(merged(&[]), Losses::default());
+        let aged = Losses::from(bouts(0.0, 1.0)).bouts(0.9);
+        assert_eq!(merged(&[aged]), bouts(0.0, 0.9).into());
+    }
+
+    #[test]
+    fn another_share_is_said_again() {
+        let losses = |queued, clear| Losses { queued, clear };
+        assert!(losses(0, 0).differ(losses(0, 8)));
+        assert!(losses(8, 8).differ(losses(14, 2)));
+        assert!(!losses(8, 8).differ(losses(80, 88)));
     }
 
     #[test]
