@@ -26,6 +26,9 @@ setup: ## install what building and testing need
 run: build ## steer this host until Ctrl-C, then report what was done; ARGS="--cgroup DIR" adds options
 	@scripts/as-root $(TARGET)/release/tcpilot run --live $(ARGS)
 
+fleet-demo: release ## two hosts that share what they know beside a host alone, in namespaces; needs root
+	@scripts/fleet-demo.py
+
 demo: release ## watch it learn a bad link, in namespaces or in a virtual machine
 	@scripts/demo.py
 
@@ -181,6 +184,7 @@ arm64: release ## archive and package for arm64, cross-built: target/dist, targe
 	@scripts/setup arm64
 	@scripts/setup deb
 	@packaging/dist aarch64
+	@packaging/cargo-static aarch64 -p tcpilot-fleet-agent
 	@packaging/deb arm64 $(TARGET)/aarch64-unknown-linux-gnu/release/tcpilot
 
 image: dist ## a container image of the static binary: target/dist
@@ -198,5 +202,5 @@ build: ## build target/release/tcpilot
 release: build
 	@$(CARGO) build --release --bins
 
-.PHONY: help setup build run demo test test-all clang-test check deny book fuzz soak prove unit-test unit-test-rust unit-test-lab host-test mpquic-test upgrade-test vm-test \
+.PHONY: help setup build run demo fleet-demo test test-all clang-test check deny book fuzz soak prove unit-test unit-test-rust unit-test-lab host-test mpquic-test upgrade-test vm-test \
 	vm-test-ends learner-test machine-test arm64-test metrics-test collector-test browser-test bench lab lab-test experiments deb dist arm64 image release

@@ -31,7 +31,12 @@ fn hear(state: &State) {
     for at_s in [0.0, 600.0] {
         learner.begin_hearing(at_s);
         for row in state.rows() {
-            let (key, facts) = (row.group.key(), Facts::default());
+            let bouts = row.losses.bouts(1.0);
+            let facts = Facts {
+                bouts,
+                ..Facts::default()
+            };
+            let key = row.group.key();
             learner.hear(&key, row.said.numbers(), 1.0, facts, at_s);
         }
         learner.end_hearing();

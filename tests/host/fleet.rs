@@ -206,9 +206,12 @@ fn a_newcomer_begins_with_what_others_learned() {
             "{path}"
         );
     }
-    // As far as this host knows, losses may come with a queue, so even here the default keeps a part.
-    assert!(bbr(&lossy) > otherwise(&lossy) + 0.15, "{lossy}");
-    assert!(bbr(&clean) < bbr(&lossy), "{lossy} {clean}");
+    // The right algorithm at both.
+    assert!(bbr(&lossy) > 0.5, "{lossy}");
+    assert!(bbr(&clean) < 0.5, "{clean}");
+    assert!(otherwise(&lossy) < 0.5, "alone it would not: {lossy}");
+    let queued = |path: &Value| path["queued_losses"].as_f64().unwrap();
+    assert!(queued(&lossy) < queued(&clean), "{lossy} {clean}");
     assert_eq!(updates(&newcomer), 0);
     let given = bbr_of_ten(&other, LOSSY);
     assert!(given >= 1, "{given}");
@@ -249,10 +252,7 @@ fn own_connections_overrule_a_liar() {
     teach(30);
     let known = explained(&pilot, "198.51.100.9");
     assert_eq!(known["fleet"]["used"], true, "{known}");
-    assert!(
-        known["fleet"]["believed"].as_f64().unwrap() < 0.3,
-        "{known}"
-    );
+    assert!(otherwise(&known) - bbr(&known) < 0.15, "{known}");
     assert!(bbr(&known) > 0.6 && otherwise(&known) > 0.6, "{known}");
     // What it says is its own.
     until("it says that bbr is better", || {
@@ -276,6 +276,11 @@ fn knowledge_that_is_only_shown_changes_no_choice() {
         paths_log2: 3,
         doubt: 0,
         age_quarters: 0,
+        // One host's word counts little: this one also says that losses there are random.
+        losses: tcpilot_fleet::Losses {
+            queued: 0,
+            clear: 32,
+        },
         said: Message::new(&[100.0, 200.0]).unwrap(),
     };
     said.push(row).unwrap();

@@ -1,7 +1,8 @@
 //! Whether a shard is worth saying again.
 //!
 //! Logarithmically many messages suffice for a shared linear bandit (Fan et al., *FedSupLinUCB*, NeurIPS 2023). So a row is said
-//! again when its certainty has changed by a fifth, or a mean by a fifth of its deviation.
+//! again when its certainty has changed by a fifth, a mean by a fifth of its deviation, or the share of losses with a queue by a
+//! fifth of all.
 
 use tcpilot_fleet::age::{OLDEST_S, left};
 use tcpilot_fleet::message::VAGUE_SD;
@@ -29,7 +30,10 @@ pub fn is_changed(old: Option<&State>, new: &State, age_s: f64) -> bool {
     };
     let rows = old.rows().iter().zip(new.rows());
     let is_other = |(old, new): (&Row, &Row)| {
-        old.group != new.group || old.doubt != new.doubt || differ(&old.said, &new.said, left)
+        old.group != new.group
+            || old.doubt != new.doubt
+            || old.losses.differ(new.losses)
+            || differ(&old.said, &new.said, left)
     };
     rows.into_iter().any(is_other)
 }

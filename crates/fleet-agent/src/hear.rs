@@ -62,6 +62,8 @@ pub struct Member {
     pub refused: Option<(String, String)>,
     /// Whether its update is to be saved.
     pub is_new: bool,
+    /// The boot that an administrator has forgotten.
+    pub forgotten: Option<u64>,
     pub(crate) boots: Boots,
 }
 
@@ -233,6 +235,15 @@ impl Hearer {
         if member.are_two(now_s) {
             let text = "two hosts have this name".to_owned();
             return Err(No::Refused("two_hosts".to_owned(), text));
+        }
+        if let Some((mark, _)) = fetch.get(&Key::forgotten(fetch.host)).await? {
+            member.forgotten = Some(crate::forget::decode(&mark)?);
+        }
+        if member.forgotten == Some(manifest.boot) {
+            member.is_new |= !member.policies.is_empty();
+            member.policies.clear();
+            let text = "forgotten by an administrator until its agent is started again".to_owned();
+            return Err(No::Refused("forgotten".to_owned(), text));
         }
         let mut new = BTreeMap::new();
         let is_used = |policy: &&Policy| policies.contains(&policy.name);

@@ -19,21 +19,24 @@ impl fmt::Display for Host {
     }
 }
 
-/// What a host writes.
+/// What a host writes, and what an administrator writes of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Item {
     /// Its shards, see [`tcpilot_fleet::manifest`].
     Manifest,
     /// A part of its state under one policy.
     Shard(Name, u16),
+    /// An administrator's mark: its present states are not heard ([`crate::forget`]).
+    Forgotten,
     /// Only `tcpilot-fleet check` writes it, and nobody reads it.
     Check,
 }
 
-/// The name of a value in the engine: `h.PLACE.HOST.i`, `h.PLACE.HOST.POLICY.SHARD`, `h.PLACE.HOST.check`.
+/// The name of a value in the engine: `h.PLACE.HOST.i`, `h.PLACE.HOST.POLICY.SHARD`, `h.PLACE.HOST.check`,
+/// `f.PLACE.HOST`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// Its writer.
+    /// Its writer, or the forgotten host.
     pub host: Host,
     /// What it is.
     pub item: Item,
@@ -44,6 +47,7 @@ impl fmt::Display for Key {
         match &self.item {
             Item::Manifest => write!(f, "{}.i", self.host),
             Item::Shard(policy, shard) => write!(f, "{}.{policy}.{shard}", self.host),
+            Item::Forgotten => write!(f, "f.{}.{}", self.host.place, self.host.name),
             Item::Check => write!(f, "{}.check", self.host),
         }
     }
@@ -56,6 +60,15 @@ impl Key {
         Self {
             host: host.clone(),
             item: Item::Manifest,
+        }
+    }
+
+    /// The mark of a forgotten host.
+    #[must_use]
+    pub fn forgotten(host: &Host) -> Self {
+        Self {
+            host: host.clone(),
+            item: Item::Forgotten,
         }
     }
 
@@ -110,5 +123,8 @@ mod tests {
             assert_eq!(Key::host_of_manifest(other, &host.place), None, "{other}");
         }
         assert_eq!(Key::host_of_manifest(&shard, &host.place), None);
+        let mark = Key::forgotten(&host).to_string();
+        assert_eq!(mark, "f.fra1.web-07");
+        assert_eq!(Key::host_of_manifest(&mark, &host.place), None);
     }
 }

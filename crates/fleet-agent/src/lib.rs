@@ -8,6 +8,7 @@ pub mod boots;
 pub mod changed;
 pub mod check;
 pub mod clock;
+pub mod forget;
 pub mod hear;
 pub mod key;
 pub mod memory;

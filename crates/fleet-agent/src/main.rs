@@ -5,8 +5,11 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::{Parser, Subcommand};
+use tcpilot_fleet::Name;
 use tcpilot_fleet_agent::agent::{Agent, Files};
 use tcpilot_fleet_agent::check::{Verdict, check};
+use tcpilot_fleet_agent::forget::{Unforgotten, forget};
+use tcpilot_fleet_agent::key::Host;
 use tcpilot_fleet_agent::settings::{Engine, Settings};
 use tcpilot_fleet_agent::status::Status;
 use tcpilot_fleet_agent::store::StoreError;
@@ -64,6 +67,11 @@ enum Command {
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=5))]
         replicas: u8,
     },
+    /// Have all hosts of this place drop what a host says, until its agent is started again; needs an administrator's rights
+    Forget {
+        /// Its name
+        host: String,
+    },
     /// Show what the agent has said and heard
     Status {
         /// As JSON
@@ -101,6 +109,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Command::Run => runtime.block_on(run_agent(settings)),
         Command::Check => Ok(runtime.block_on(run_check(&settings))),
         Command::Init { replicas } => runtime.block_on(init(&settings, (*replicas).into())),
+        Command::Forget { host } => runtime.block_on(run_forget(&settings, host)),
         Command::Status { json } => show(&settings, *json),
     }
 }
@@ -164,6 +173,32 @@ async fn init(settings: &Settings, replicas: usize) -> anyhow::Result<ExitCode> 
         (_, None) => {}
     }
     println!("{} is ready for the fleet", settings.engine);
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn run_forget(settings: &Settings, name: &str) -> anyhow::Result<ExitCode> {
+    let name = Name::new(name).map_err(|refusal| anyhow::anyhow!("{name}: {refusal}"))?;
+    let place = settings.host.place.clone();
+    let host = Host { place, name };
+    let done = match (&settings.engine, nats(settings)) {
+        (Engine::Folder(folder), _) => {
+            let store = DirStore::new(folder, settings.timeout).map_err(|error| plain(&error))?;
+            forget(&store, &host).await
+        }
+        (_, Some(store)) => forget(&store, &host).await,
+        (_, None) => Ok(()),
+    };
+    done.map_err(|error| match error {
+        Unforgotten::Store(StoreError::Denied(text)) => anyhow::anyhow!(
+            "{text}; give --config a file of settings with the administrator's certificate"
+        ),
+        Unforgotten::Store(error) => plain(&error),
+        error => error.into(),
+    })?;
+    println!(
+        "{} is forgotten: other hosts drop its states at their next hearing, and hear it again after a restart of its agent",
+        host.name
+    );
     Ok(ExitCode::SUCCESS)
 }
 

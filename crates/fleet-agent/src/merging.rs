@@ -8,6 +8,7 @@ use tcpilot_fleet::translate::Translation;
 use tcpilot_fleet::trust::trust;
 use tcpilot_fleet::{Group, Groups, Message, Name, Place, Refusal, Row, State, format, merge};
 use tcpilot_learner::gaussian::Information;
+use tcpilot_learner::sharing::Bouts;
 
 use crate::hear::{Heard, Member};
 use crate::key::Host;
@@ -29,6 +30,9 @@ struct Facts {
     paths: u64,
     age_quarters: u8,
 }
+
+/// What each host says of groups' losses, aged.
+type Losses = BTreeMap<Group, Vec<(Host, Bouts)>>;
 
 /// Merges the states heard under one policy, in the terms of the own state, which may have no rows.
 ///
@@ -61,6 +65,7 @@ fn of<const C: usize>(
     now_s: f64,
 ) -> Result<Merged, Refusal> {
     let mut facts: BTreeMap<Group, Facts> = BTreeMap::new();
+    let mut losses = Losses::new();
     let mut refused = BTreeMap::new();
     let mut places: BTreeMap<String, Place<C>> = BTreeMap::new();
     for (host, member) in members.iter().filter(|(_, member)| !member.are_two(now_s)) {
@@ -69,6 +74,10 @@ fn of<const C: usize>(
         };
         match known::<C>(heard, &own.state, now_s, &mut facts) {
             Ok(groups) => {
+                // Other routes may have other queues, and another default other losses.
+                if host.place == reader.place {
+                    add_losses(host, heard, &own.state, now_s, &mut losses)?;
+                }
                 let place = places.entry(host.place.to_string()).or_default();
                 place.insert(host.name.to_string(), groups);
             }
@@ -93,6 +102,7 @@ fn of<const C: usize>(
             paths_log2: facts.map_or(0, |facts| facts.paths.max(1).ilog2() as u8),
             doubt: 0,
             age_quarters: facts.map_or(0, |facts| facts.age_quarters),
+            losses: merged_losses(&losses, group, &all.hosts),
             said,
         });
     }
@@ -154,6 +164,50 @@ fn known<const C: usize>(
         }
     }
     Ok(groups)
+}
+
+/// Adds a host's bouts of loss.
+fn add_losses(
+    host: &Host,
+    heard: &Heard,
+    reader: &State,
+    now_s: f64,
+    losses: &mut Losses,
+) -> Result<(), Refusal> {
+    for shard in &heard.shards {
+        let state = format::decode(&shard.bytes, u32::MAX)?;
+        let Some(left) = left(shard.age_s(now_s)) else {
+            continue;
+        };
+        if state.algorithms().first() != reader.algorithms().first() {
+            continue;
+        }
+        for row in state
+            .rows()
+            .iter()
+            .filter(|row| row.losses != Default::default())
+        {
+            let said = losses.entry(row.group).or_default();
+            said.push((host.clone(), row.losses.bouts(left)));
+        }
+    }
+    Ok(())
+}
+
+/// The losses of a group, by the hosts that are heard.
+fn merged_losses(
+    losses: &Losses,
+    group: &Group,
+    widths: &BTreeMap<(String, String), Option<f64>>,
+) -> tcpilot_fleet::Losses {
+    let is_heard = |host: &Host| {
+        let names = (host.place.to_string(), host.name.to_string());
+        widths.get(&names).is_some_and(Option::is_some)
+    };
+    let said = losses.get(group).into_iter().flatten();
+    let said = said.filter(|(host, _)| is_heard(host));
+    let said: Vec<Bouts> = said.map(|(_, bouts)| *bouts).collect();
+    tcpilot_fleet::losses::merged(&said)
 }
 
 /// Adds a state's rows, translated and aged. False if they are too old to count.

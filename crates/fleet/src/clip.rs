@@ -2,6 +2,8 @@
 
 use tcpilot_learner::gaussian::Information;
 
+use crate::message::MEAN_MAX;
+
 /// A precision is at most this many times the median of those who tried the algorithm. Honest hosts with equal
 /// traffic differ less; without a bound one liar outweighs a place.
 pub const TIMES_MEDIAN: f64 = 2.0;
@@ -9,9 +11,16 @@ pub const TIMES_MEDIAN: f64 = 2.0;
 /// From so many hosts on there is a median.
 pub const MEDIAN_MIN: usize = 3;
 
-/// Without a median a precision is at most 1/0.3², in nats⁻²: the usual difference between algorithms is known no
-/// better than itself.
-pub const PRECISION_ALONE: f64 = 1.0 / (0.3 * 0.3);
+/// Without a median a precision is at most 1, in nats⁻², a quarter of the prior's: own connections soon outweigh the
+/// claims of one or two hosts, which nobody can check.
+pub const PRECISION_ALONE: f64 = 1.0;
+
+/// Without a median a claim in nats is at most this. Good algorithms gain up to 1.3.
+pub const GAIN_ALONE: f64 = 1.0;
+
+/// Without a median a warning in nats is at least this. An algorithm that is tried proves a wrong recommendation soon,
+/// but one that is never tried proves no wrong warning.
+pub const LOSS_ALONE: f64 = -0.3;
 
 /// From this precision on a host has tried an algorithm, in nats⁻²: one connection of each of two algorithms gives
 /// about 1.8 with the learner's first guesses of noise, load and spread (1/(2·0.5² + 0.15²)).
@@ -29,27 +38,51 @@ pub fn median(mut all: Vec<f64>) -> Option<f64> {
     Some((lower + upper) / 2.0)
 }
 
-/// The highest precision of each contrast for the hosts of one place about one group.
+/// Bounds of the claims about one contrast.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bound {
+    /// The highest precision, in nats⁻².
+    pub precision: f64,
+    /// The lowest and the highest mean, in nats.
+    pub mean: [f64; 2],
+}
+
+impl Bound {
+    /// The bound of claims without a median.
+    pub const ALONE: Self = Self {
+        precision: PRECISION_ALONE,
+        mean: [LOSS_ALONE, GAIN_ALONE],
+    };
+
+    fn of_median(middle: f64) -> Self {
+        Self {
+            precision: TIMES_MEDIAN * middle,
+            mean: [-MEAN_MAX, MEAN_MAX],
+        }
+    }
+}
+
+/// The bounds of each contrast for the hosts of one place about one group.
 #[must_use]
-pub fn bounds<const C: usize>(hosts: &[Information<C>]) -> [f64; C] {
+pub fn bounds<const C: usize>(hosts: &[Information<C>]) -> [Bound; C] {
     std::array::from_fn(|c| {
         let precisions = hosts.iter().map(|host| host.precision[c][c]);
         let tried: Vec<f64> = precisions.filter(|x| *x >= TRIED).collect();
         if tried.len() < MEDIAN_MIN {
-            return PRECISION_ALONE;
+            return Bound::ALONE;
         }
-        median(tried).map_or(PRECISION_ALONE, |middle| TIMES_MEDIAN * middle)
+        median(tried).map_or(Bound::ALONE, Bound::of_median)
     })
 }
 
-/// Shrinks a message to these precisions contrast by contrast, `DΛD`, and keeps its means. Clipping the trace instead
-/// would let a liar speak of algorithms that honest hosts seldom try.
+/// Shrinks a message to these precisions contrast by contrast, `DΛD`, and keeps its means within theirs. Clipping the
+/// trace instead would let a liar speak of algorithms that honest hosts seldom try.
 #[must_use]
-pub fn clipped<const C: usize>(said: &Information<C>, most: &[f64; C]) -> Information<C> {
+pub fn clipped<const C: usize>(said: &Information<C>, most: &[Bound; C]) -> Information<C> {
     let shrink: [f64; C] = std::array::from_fn(|c| {
-        let precision = said.precision[c][c];
-        if precision > most[c] {
-            (most[c] / precision).sqrt()
+        let (precision, most) = (said.precision[c][c], most[c].precision);
+        if precision > most {
+            (most / precision).sqrt()
         } else {
             1.0
         }
@@ -57,16 +90,21 @@ pub fn clipped<const C: usize>(said: &Information<C>, most: &[f64; C]) -> Inform
     let mut ridged = *said;
     let ridge = RIDGE * said.trace() + f64::MIN_POSITIVE;
     (0..C).for_each(|c| ridged.precision[c][c] += ridge);
-    let is_within = shrink.iter().all(|d| *d == 1.0);
-    let Some(belief) = ridged.belief().ok().filter(|_| !is_within) else {
-        // Nothing to shrink; what is no knowledge at all counts as none.
-        return if is_within { *said } else { Information::NONE };
+    let Ok(belief) = ridged.belief() else {
+        return Information::NONE; // what is no knowledge at all counts as none
     };
+    let mean: [f64; C] = std::array::from_fn(|c| {
+        let [lowest, highest] = most[c].mean;
+        belief.mean[c].clamp(lowest, highest)
+    });
+    if shrink.iter().all(|d| *d == 1.0) && mean == belief.mean {
+        return *said;
+    }
     let mut out = Information::NONE;
     for i in 0..C {
         for j in 0..C {
             out.precision[i][j] = shrink[i] * said.precision[i][j] * shrink[j];
-            out.shift[i] += out.precision[i][j] * belief.mean[j];
+            out.shift[i] += out.precision[i][j] * mean[j];
         }
     }
     out
@@ -91,9 +129,10 @@ mod tests {
             .to_vec();
         hosts.push(Information::isotropic(3.0, 0.01));
         let most = bounds(&hosts);
-        assert!((most[0] - 2.0 * (4.0 + 6.25) / 2.0).abs() < 1e-9);
+        let most_precision = most[0].precision;
+        assert!((most_precision - 2.0 * (4.0 + 6.25) / 2.0).abs() < 1e-9);
         let liar = clipped(&hosts[3], &most);
-        assert!((liar.precision[0][0] - most[0]).abs() < 1e-9);
+        assert!((liar.precision[0][0] - most_precision).abs() < 1e-9);
         assert!((liar.shift[0] / liar.precision[0][0] - 3.0).abs() < 1e-3);
         assert_eq!(clipped(&hosts[0], &most), hosts[0]);
     }
@@ -104,7 +143,16 @@ mod tests {
             Information::<1>::isotropic(3.0, 0.01),
             Information::isotropic(0.2, 0.5),
         ];
-        assert_eq!(bounds(&hosts), [PRECISION_ALONE]);
+        assert_eq!(bounds(&hosts), [Bound::ALONE]);
+    }
+
+    #[test]
+    fn without_a_median_warnings_are_weaker_than_praise() {
+        for (mean, left) in [(3.0, GAIN_ALONE), (-3.0, LOSS_ALONE), (0.5, 0.5)] {
+            let claim = clipped(&Information::<1>::isotropic(mean, 0.01), &[Bound::ALONE]);
+            assert!((claim.precision[0][0] - PRECISION_ALONE).abs() < 1e-9);
+            assert!((claim.shift[0] - left).abs() < 1e-3, "{mean}: {claim:?}");
+        }
     }
 
     proptest! {
@@ -124,7 +172,9 @@ mod tests {
             for i in 0..3 {
                 said.shift[i] = (0..3).map(|j| said.precision[i][j] * mean[j]).sum();
             }
-            let clipped = clipped(&said, &most);
+            let mean_of = [-MEAN_MAX, MEAN_MAX];
+            let bounds = most.map(|precision| Bound { precision, mean: mean_of });
+            let clipped = clipped(&said, &bounds);
             let belief = clipped.belief().unwrap();
             for i in 0..3 {
                 prop_assert!(clipped.precision[i][i] <= most[i] * (1.0 + 1e-9));

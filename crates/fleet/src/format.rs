@@ -9,17 +9,20 @@
 //! | number of rows | 4 |
 //! | row: 4 or 6 for the family, prefix, class | 1, 3 or 6, 2 |
 //! | row: log₂ of paths, doubts, age in quarter hours | 1 each |
+//! | row: bouts of loss with a queue, and without, in eighths | 1 each |
 //! | row: triangle of the precision, shift, as f32 | 4 each |
 //! | check sum of everything before | 8 |
+//!
+//! Version 1 had no bouts of loss. Each version refuses the others.
 //!
 //! Foreign bytes of a fleet have two readers: [`decode`], and that of manifests ([`crate::manifest`]).
 
 use crate::message::{Message, numbers};
 use crate::state::{Row, State};
-use crate::{Group, Refusal};
+use crate::{Group, Losses, Refusal};
 
 /// Version of this format.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// Rows of the largest state that a reader takes by default.
 pub const ROWS_MAX: u32 = 65_536;
@@ -71,6 +74,7 @@ fn encode_row(row: &Row, out: &mut Vec<u8>) {
     }
     out.extend(row.group.class().to_le_bytes());
     out.extend([row.paths_log2, row.doubt, row.age_quarters]);
+    out.extend([row.losses.queued, row.losses.clear]);
     for x in row.said.numbers() {
         out.extend(x.to_le_bytes());
     }
@@ -164,7 +168,7 @@ fn decode_row(reader: &mut Reader, numbers: usize) -> Result<Row, Refusal> {
         _ => return Err(Refusal::Group),
     };
     let group = Group::new(u128::from_be_bytes(prefix) | mapped, reader.u16()?)?;
-    let [paths_log2, doubt, age_quarters] = reader.take()?;
+    let [paths_log2, doubt, age_quarters, queued, clear] = reader.take()?;
     let said = reader.bytes(4 * numbers)?.chunks_exact(4);
     let said: Vec<f32> = said
         .map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]]))
@@ -174,6 +178,7 @@ fn decode_row(reader: &mut Reader, numbers: usize) -> Result<Row, Refusal> {
         paths_log2,
         doubt,
         age_quarters,
+        losses: Losses { queued, clear },
         said: Message::new(&said)?,
     })
 }

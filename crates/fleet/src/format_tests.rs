@@ -30,7 +30,12 @@ fn example() -> State {
     own.add_path(&Information::isotropic(0.25, 0.5), 4);
     let v4 = Group::new(0xffff_cb00_7100, 13).unwrap();
     let v6 = Group::new(0x2001_0db8_0001 << 80, 13).unwrap();
-    state.push(own.row(v4, 2, 1000.0).unwrap()).unwrap();
+    let losses = crate::Losses {
+        queued: 0x12,
+        clear: 4,
+    };
+    let row = own.row(v4, 2, 1000.0).unwrap();
+    state.push(Row { losses, ..row }).unwrap();
     state.push(own.row(v6, 0, 0.0).unwrap()).unwrap();
     state
 }
@@ -46,16 +51,16 @@ fn resealed(mut bytes: Vec<u8>, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 
 /// Bytes of the example's head and of its IPv4 row.
 const HEAD: usize = 1 + 24 + 4 + 1 + 6 + 4 + 4;
-const ROW_V4: usize = 1 + 3 + 2 + 3 + 8;
+const ROW_V4: usize = 1 + 3 + 2 + 5 + 8;
 
 #[test]
-fn bytes_are_those_of_version_1() {
+fn bytes_are_those_of_version_2() {
     let expected = [
-        "01 0807060504030201 0900000000000000 0300000000000000 3c000000",
+        "02 0807060504030201 0900000000000000 0300000000000000 3c000000",
         "02 05 6375626963 03 626272 02000000",
-        "04 cb0071 0d00 00 02 01 00008040 0000803f",
-        "06 20010db80001 0d00 00 00 00 00008040 0000803f",
-        "9e0bb200cc2e1d74",
+        "04 cb0071 0d00 00 02 01 1204 00008040 0000803f",
+        "06 20010db80001 0d00 00 00 00 0000 00008040 0000803f",
+        "bd6e9e9aabcd4ffc",
     ];
     let hex: String = encode(&example())
         .iter()
@@ -90,7 +95,7 @@ fn each_malformed_state_has_its_reason() {
         refused(&move |body| body[at..at + with.len()].copy_from_slice(with))
     };
     let number = HEAD + ROW_V4 - 8;
-    assert_eq!(put(0, &[2]), Refusal::Version(2));
+    assert_eq!(put(0, &[1]), Refusal::Version(1));
     assert_eq!(refused(&|body| body.push(0)), Refusal::TooLong);
     assert_eq!(put(HEAD, &[5]), Refusal::Group);
     assert_eq!(put(HEAD + 1, &[10, 0, 0]), Refusal::Private);

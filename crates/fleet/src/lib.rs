@@ -19,6 +19,7 @@ pub mod age;
 pub mod clip;
 pub mod format;
 pub mod group;
+pub mod losses;
 pub mod manifest;
 pub mod merge;
 pub mod message;
@@ -32,6 +33,7 @@ pub mod trust;
 pub mod vote;
 
 pub use group::Group;
+pub use losses::Losses;
 pub use manifest::Manifest;
 pub use merge::{Groups, Merged, Place, merge};
 pub use message::Message;

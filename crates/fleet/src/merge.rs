@@ -56,26 +56,43 @@ struct Merger<const C: usize> {
 }
 
 impl<const C: usize> Merger<C> {
-    /// Clips, votes, and estimates the hosts' widths.
-    fn new(hosts: &[&Groups<C>]) -> Self {
+    /// Clips, votes, and estimates the hosts' widths. Without a middle a host is judged by the reader's own knowledge, before
+    /// its claims are clipped: nobody else can judge it. `reader` is the reader's number.
+    fn new(hosts: &[&Groups<C>], reader: Option<usize>) -> Self {
         let mut all: BTreeMap<Group, Vec<(usize, Information<C>)>> = BTreeMap::new();
         for (number, groups) in hosts.iter().enumerate() {
             for (group, said) in groups.iter().filter(|(_, said)| is_known(said)) {
                 all.entry(*group).or_default().push((number, *said));
             }
         }
-        let groups: BTreeMap<Group, Heard<C>> = all
-            .into_iter()
-            .map(|(group, said)| (group, heard(said)))
-            .collect();
         let mut pairs = vec![Pairs::default(); hosts.len()];
-        for heard in groups.values() {
+        let mut groups = BTreeMap::new();
+        for (group, said) in all {
+            let own = said.iter().find(|(number, _)| Some(*number) == reader);
+            let own = own.map(|(_, own)| known(own));
+            let judged = said.iter().filter(|(number, _)| Some(*number) != reader);
+            let alone: Vec<_> = match own {
+                Some(_) => judged
+                    .map(|(number, said)| (*number, known(said)))
+                    .collect(),
+                None => Vec::new(),
+            };
+            let heard = heard(said);
             for ((number, _), of) in heard.said.iter().zip(&heard.votes.of) {
                 let both = of.iter().zip(&heard.votes.centre);
                 for (vote, centre) in both.filter_map(|(a, b)| a.filter(Vote::is_witness).zip(*b)) {
                     pairs[*number].add(vote, centre);
                 }
             }
+            let own = own.unwrap_or([None; C]);
+            for (number, of) in alone {
+                for c in (0..C).filter(|c| heard.votes.centre[*c].is_none()) {
+                    if let Some((vote, own)) = of[c].zip(own[c]) {
+                        pairs[number].add(vote, own);
+                    }
+                }
+            }
+            groups.insert(group, heard);
         }
         let widths = pairs.iter().map(Pairs::host).collect();
         Self { groups, widths }
@@ -200,7 +217,7 @@ pub fn merge<const C: usize>(
         // The reader votes at home, too, and is not merged.
         let own_number = is_home.then_some(all.len());
         all.extend(is_home.then_some(own));
-        let merger = Merger::new(&all);
+        let merger = Merger::new(&all, own_number);
         for (member, width) in names.iter().zip(&merger.widths) {
             hosts.insert((place.clone(), (*member).clone()), *width);
         }

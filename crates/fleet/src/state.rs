@@ -3,7 +3,7 @@
 use tcpilot_learner::MAX_ARMS;
 use tcpilot_learner::gaussian::Information;
 
-use crate::{Group, Message, Refusal};
+use crate::{Group, Losses, Message, Refusal};
 
 /// Bytes of an algorithm's name (`TCP_CA_NAME_MAX` of Linux, with a version such as `@2`).
 pub const NAME_MAX: usize = 20;
@@ -71,6 +71,7 @@ impl<const C: usize> Own<C> {
             paths_log2,
             doubt,
             age_quarters: (age_s / QUARTER_S).clamp(0.0, 255.0) as u8,
+            losses: Losses::default(),
             said: Message::of(&self.sum)?,
         })
     }
@@ -91,6 +92,8 @@ pub struct Row {
     /// Quarters of an hour since the group's last sample when the state was made. People see it; ageing uses
     /// [`State::age_s`], since the sender ages its messages up to the state's own time.
     pub age_quarters: u8,
+    /// Its bouts of loss.
+    pub losses: Losses,
     /// The knowledge.
     pub said: Message,
 }

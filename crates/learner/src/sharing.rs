@@ -74,6 +74,12 @@ impl Bouts {
         (f64::from(self.queued) + ABOVE * above) / (count + ABOVE)
     }
 
+    /// The share of a group of which other hosts say this; `above` is that of the level above. Others can say that nobody
+    /// else is there only down to [`OWN`]: then the host's own first connection with a queue decides.
+    pub(crate) fn heard_share(self, above: f64) -> f64 {
+        self.queued_share(above).max(OWN.min(above))
+    }
+
     /// Whether a saved count is possible.
     pub(crate) fn is_possible(self) -> bool {
         [self.queued, self.clear]
@@ -125,6 +131,25 @@ mod tests {
         assert!(after(seen(10.0, 0.0), UNKNOWN) > 0.99);
         let unknown = after(seen(0.0, 0.0), UNKNOWN);
         assert!((0.2..0.8).contains(&unknown), "{unknown}");
+    }
+
+    #[test]
+    fn one_own_connection_overrules_the_fleet() {
+        let mut liars = Bouts::default();
+        (0..40).for_each(|_| liars.add(seen(0.0, 9.0), OF_PATH));
+        let heard = liars.heard_share(UNKNOWN);
+        assert_eq!(shared(heard), 0.0);
+        let (mut group, mut path) = (Bouts::default(), Bouts::default());
+        group.add(seen(10.0, 0.0), OF_NODE);
+        path.add(seen(10.0, 0.0), OF_PATH);
+        assert!(shared(path.queued_share(group.queued_share(heard))) > 0.99);
+        let cautious = seen(4.0, 0.0).heard_share(UNKNOWN);
+        let mut path = Bouts::default();
+        path.add(seen(0.0, 10.0), OF_PATH);
+        assert_eq!(
+            (shared(cautious), shared(path.queued_share(cautious))),
+            (1.0, 0.0)
+        );
     }
 
     #[test]

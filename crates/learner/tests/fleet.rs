@@ -6,6 +6,7 @@ mod common;
 use common::{lineage, seen, teach};
 use tcpilot_learner::learner::{Facts, Foreign, Heard};
 use tcpilot_learner::lineage::Key;
+use tcpilot_learner::sharing::Bouts;
 use tcpilot_learner::{Learner as _, Level, Lineage, NodeKey, Settings, Thompson};
 
 const RTT_US: u32 = 40_000;
@@ -51,11 +52,25 @@ fn own(learner: &mut Thompson, number: u8, now_s: f64) -> Vec<f32> {
     numbers
 }
 
+const FACTS: Facts = Facts {
+    paths_log2: 2,
+    age_s: 900.0,
+    bouts: Bouts {
+        queued: 0.0,
+        clear: 0.0,
+    },
+};
+
 fn hear_some(learner: &mut Thompson, said: &[(u8, &[f32])], now_s: f64) -> Vec<Heard> {
-    let facts = Facts {
-        paths_log2: 2,
-        age_s: 900.0,
-    };
+    hear_with(learner, said, FACTS, now_s)
+}
+
+fn hear_with(
+    learner: &mut Thompson,
+    said: &[(u8, &[f32])],
+    facts: Facts,
+    now_s: f64,
+) -> Vec<Heard> {
     learner.begin_hearing(now_s);
     let hear = |(number, numbers): &(u8, &[f32])| {
         learner.hear(&group(*number), numbers, 1.0, facts, now_s)
@@ -352,4 +367,80 @@ fn impossible_messages_are_not_taken() {
         assert_eq!(heard, [Heard::Unusable], "{numbers:?}");
     }
     assert_eq!(learner.foreign_groups().count(), 0);
+}
+
+/// What others say of one group, with these bouts of loss.
+fn hear_losses(learner: &mut Thompson, numbers: &[f32], queued: f32, clear: f32, now_s: f64) {
+    let bouts = Bouts { queued, clear };
+    let facts = Facts { bouts, ..FACTS };
+    hear_with(learner, &[(1, numbers)], facts, now_s);
+}
+
+#[test]
+fn losses_of_others_decide_what_must_be_gained() {
+    let better = said(1, 0.5);
+    let mut shares = Vec::new();
+    for (queued, clear) in [(4.0, 0.0), (0.0, 0.0), (0.0, 4.0)] {
+        let mut learner = listener();
+        hear_losses(&mut learner, &better, queued, clear, 0.0);
+        shares.push(share(&mut learner, &path(1, 9), 0.0));
+    }
+    assert!(shares[0] < 0.1 && shares[0] < shares[1], "{shares:?}");
+    assert!(shares[1] < 0.5 && shares[2] > 0.8, "{shares:?}");
+}
+
+#[test]
+fn own_losses_overrule_those_of_others() {
+    let mut learner = listener();
+    hear_losses(&mut learner, &said(1, 0.5), 0.0, 4.0, 0.0);
+    let at = |learner: &mut Thompson, of: &Lineage| {
+        let node = of.node(Level::Path);
+        learner.view(&node, 1.0).unwrap().queued_share
+    };
+    let mut one = seen(path(1, 9), 0, 0.0, 1.0);
+    one.bouts = Bouts {
+        queued: 5.0,
+        clear: 0.0,
+    };
+    learner.observe(&one).unwrap();
+    assert!(at(&mut learner, &path(1, 9)) > 0.89);
+}
+
+#[test]
+fn losses_that_are_only_shown_count_in_what_would_be() {
+    let better = said(1, 0.5);
+    let (mut shown, mut used) = (learner(), listener());
+    for learner in [&mut shown, &mut used] {
+        hear_losses(learner, &better, 0.0, 4.0, 0.0);
+    }
+    let before = share(&mut learner(), &path(1, 9), 0.0);
+    assert_eq!(share(&mut shown, &path(1, 9), 0.0), before);
+    let would = foreign(&mut shown, 1, 0.0).unwrap().otherwise.shares[1];
+    let does = share(&mut used, &path(1, 9), 0.0);
+    assert!((would - does).abs() < 0.05, "{would} {does}");
+    let without = foreign(&mut used, 1, 0.0).unwrap().otherwise.shares[1];
+    assert!((without - before).abs() < 0.05, "{without} {before}");
+}
+
+#[test]
+fn losses_of_others_are_saved_and_fade() {
+    let mut learner = listener();
+    hear_losses(&mut learner, &said(1, 0.5), 0.0, 4.0, 0.0);
+    let share_of = |learner: &mut Thompson, now_s: f64| {
+        let node = path(1, 9).node(Level::Group);
+        learner.view(&node, now_s).unwrap().queued_share
+    };
+    let fresh = share_of(&mut learner, 0.0);
+    let mut rows = Vec::new();
+    learner.save(true, |key, row| {
+        rows.push((key.to_vec(), row.unwrap().to_vec()))
+    });
+    let mut again = listener();
+    let mut each = |take: &mut dyn FnMut(&[u8], &[u8])| {
+        rows.iter().for_each(|(key, row)| take(key, row));
+    };
+    assert_eq!(again.take_up(&mut each, 0.0).damaged, 0);
+    assert!((share_of(&mut again, 0.0) - fresh).abs() < 1e-6);
+    let later = share_of(&mut learner, 6.0 * HALF_LIFE_S);
+    assert!(fresh < 0.71 && later > 0.74, "{fresh} {later}");
 }

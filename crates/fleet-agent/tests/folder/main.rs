@@ -23,6 +23,7 @@ use tcpilot_fleet::manifest::{self, Mark, Policy};
 use tcpilot_fleet::{Manifest, format, shard};
 use tcpilot_fleet_agent::agent::Agent;
 use tcpilot_fleet_agent::clock::boot_s;
+use tcpilot_fleet_agent::forget::forget;
 use tcpilot_fleet_agent::key::Key;
 use tcpilot_fleet_agent::settings::Settings;
 use tcpilot_fleet_agent::store::Store;
@@ -163,14 +164,14 @@ fn shard_with(change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
 /// Bad shards by the reason for which they are refused, with the number under which they are put.
 fn bad_shards() -> Vec<(&'static str, Vec<u8>, u16)> {
     let number = shard::shard_of(&group(0), shard::SHARDS);
-    let row = shard_with(|_| ()).len() - 8 - 17; // a row of two algorithms has 17 bytes with its family
+    let row = shard_with(|_| ()).len() - 8 - 19; // a row of two algorithms has 19 bytes with its family
     let whole = shard_with(|_| ());
     let two_rows = {
         let mut state = knowledge([0, 1], 0.3);
         (state.boot, state.sequence) = (1, 1);
         let bytes = format::encode(&state);
         let (head, rows) = bytes[..bytes.len() - 8].split_at(row);
-        let swapped = [head, &rows[17..], &rows[..17]].concat();
+        let swapped = [head, &rows[19..], &rows[..19]].concat();
         let sum = format::check_sum(&swapped);
         [swapped, sum.to_le_bytes().to_vec()].concat()
     };
@@ -180,7 +181,7 @@ fn bad_shards() -> Vec<(&'static str, Vec<u8>, u16)> {
         format::encode(&state)
     };
     vec![
-        ("version", [&[2], &whole[1..]].concat(), number),
+        ("version", [&[1], &whole[1..]].concat(), number),
         (
             "damaged",
             [&whole[..40], &[9], &whole[41..]].concat(),
@@ -191,12 +192,12 @@ fn bad_shards() -> Vec<(&'static str, Vec<u8>, u16)> {
         ("private", shard_with(|b| b[row + 1] = 10), number),
         (
             "not_finite",
-            shard_with(|b| b[row + 9..row + 13].copy_from_slice(&[0, 0, 0xc0, 0x7f])),
+            shard_with(|b| b[row + 11..row + 15].copy_from_slice(&[0, 0, 0xc0, 0x7f])),
             number,
         ),
         (
             "implausible",
-            shard_with(|b| b[row + 13..row + 17].copy_from_slice(&[0, 0, 0, 0x43])),
+            shard_with(|b| b[row + 15..row + 19].copy_from_slice(&[0, 0, 0, 0x43])),
             number,
         ),
         ("misplaced", whole.clone(), (number + 1) % shard::SHARDS),
@@ -448,6 +449,43 @@ fn a_state_that_comes_later_is_heard_at_once() {
     });
     know(&folder, &knowledge(5..6, 0.5));
     wait_until("the other host is heard", || heard(&folder).len() == 3);
+}
+
+#[test]
+fn a_forgotten_host_is_heard_after_its_restart() {
+    let fleet = Fleet::new();
+    know(&fleet.folder("a"), &knowledge(0..10, 0.3));
+    know(&fleet.folder("b"), &knowledge([], 0.0));
+    run(async {
+        let (mut a, mut b) = (fleet.agent("a"), fleet.agent("b"));
+        round(&mut a).await.unwrap();
+        round(&mut b).await.unwrap();
+        assert_eq!(heard(&fleet.folder("b")).len(), 10);
+        forget(&fleet.store(), &host("a")).await.unwrap();
+        round(&mut a).await.unwrap();
+        round(&mut b).await.unwrap();
+        assert_eq!(heard(&fleet.folder("b")).len(), 0);
+        let refused = b.status(boot_s()).members[0].refused.clone().unwrap();
+        assert!(refused.starts_with("forgotten"), "{refused}");
+        drop(b);
+        let mut b = fleet.agent("b");
+        round(&mut b).await.unwrap();
+        assert_eq!(heard(&fleet.folder("b")).len(), 0, "nor after a restart");
+        drop(a);
+        round(&mut fleet.agent("a")).await.unwrap();
+        round(&mut b).await.unwrap();
+        assert_eq!(heard(&fleet.folder("b")).len(), 10);
+    });
+}
+
+#[test]
+fn forgetting_an_unknown_host_is_refused() {
+    let fleet = Fleet::new();
+    let unknown = run(async { forget(&fleet.store(), &host("a")).await.unwrap_err() });
+    assert!(
+        unknown.to_string().contains("nothing of h.fra1.a"),
+        "{unknown}"
+    );
 }
 
 #[test]

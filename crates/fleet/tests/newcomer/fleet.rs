@@ -34,6 +34,8 @@ pub enum Lie {
     Extreme,
     /// It is half a nat better than the best; precision 100.
     Moderate,
+    /// The best one is 3 nats worse than the default, for sure; the worst one is 3 nats better.
+    Opposite,
     /// As the honest ones, but a nat better than the best in [`AIMED`] prefixes; precision 1000.
     Few,
 }
@@ -133,10 +135,13 @@ fn lie(world: &World, honest: &Groups<CONTRASTS>, kind: Lie) -> Groups<CONTRASTS
             Lie::Moderate => (best + 0.5, 100.0),
             Lie::Few if i % AIMED == 0 => (best + 1.0, 1000.0),
             Lie::Few => continue,
+            Lie::Opposite => (3.0, 1e4),
         };
+        let top = (0..ARMS).max_by(|a, b| rewards[*a].total_cmp(&rewards[*b]));
         let means = std::array::from_fn(|c| match worst {
             0 => -height,
             _ if c + 1 == worst => height,
+            _ if kind == Lie::Opposite && top == Some(c + 1) => -height,
             _ => rewards[c + 1],
         });
         let group = tcpilot_fleet::Group::of(&lineage(i, 0).group).unwrap();
@@ -185,7 +190,6 @@ impl Fleet {
         let states = self.states(crowd);
         let merge = if crowd.is_summed { summed } else { heard };
         let mut newcomer = Host::new(self.seed, NEWCOMER);
-        let mut shadow = Host::new(self.seed, NEWCOMER);
         let mut rounds = Rounds::default();
         let mut heard_s = f64::MIN;
         for round in 0..connections {
@@ -195,10 +199,10 @@ impl Fleet {
                 let now_s = HOUR_S * (1.0 + part);
                 if !states.is_empty() && now_s - heard_s >= REFRESH_S {
                     heard_s = now_s;
-                    let own = shadow.knowledge(now_s);
+                    let own = newcomer.knowledge(now_s);
                     newcomer.hear(&merge(&states, &own, now_s - HOUR_S), now_s);
                 }
-                let cost = newcomer.connect(&self.worlds[0], i, now_s, Some(&mut shadow));
+                let cost = newcomer.connect(&self.worlds[0], i, now_s);
                 add(&mut all, &cost, GROUPS);
                 if i % AIMED == 0 {
                     add(&mut aimed, &cost, GROUPS / AIMED);
@@ -226,7 +230,7 @@ impl Fleet {
                 }
                 add(
                     &mut all,
-                    &newcomer.connect(&self.worlds[0], i, now_s, None),
+                    &newcomer.connect(&self.worlds[0], i, now_s),
                     GROUPS,
                 );
             }
@@ -269,7 +273,7 @@ fn peer(seed: u64, number: u64, world: &World) -> Groups<CONTRASTS> {
     for round in 0..MET {
         for i in 0..GROUPS {
             let part = (round * GROUPS + i) as f64 / (MET * GROUPS) as f64;
-            host.connect(world, i, HOUR_S * part, None);
+            host.connect(world, i, HOUR_S * part);
         }
     }
     travelled(&host.knowledge(HOUR_S))

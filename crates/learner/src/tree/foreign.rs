@@ -14,6 +14,7 @@ use super::{GLOBAL, Node, PathId, Tree};
 use crate::gaussian::{Belief, Information};
 use crate::linalg::NotPositive;
 use crate::lineage::{Key, Level, Lineage, NodeKey};
+use crate::sharing::Bouts;
 
 /// Facts about a foreign message, for people.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -22,6 +23,8 @@ pub struct Facts {
     pub paths_log2: u8,
     /// Seconds from the last of their samples to the time when it was heard.
     pub age_s: f64,
+    /// Their bouts of loss, as they counted when it was heard.
+    pub bouts: Bouts,
 }
 
 /// The foreign message of a group.
@@ -130,6 +133,7 @@ impl<const C: usize> Tree<C> {
         let since_s = (node.at_s - foreign.heard_s).max(0.0);
         let facts = Facts {
             age_s: foreign.facts.age_s + since_s,
+            bouts: self.foreign_bouts(foreign, node.at_s),
             ..foreign.facts
         };
         Some((said, part, facts))
@@ -214,6 +218,30 @@ impl<const C: usize> Tree<C> {
             foreign.counted = Some((part, discount));
         }
         Ok(())
+    }
+
+    /// Whether messages are in the sums.
+    pub(super) fn foreign_is_used(&self) -> bool {
+        self.fleet.is_used && !self.fleet.said.is_empty()
+    }
+
+    /// A message's bouts of loss at a later time.
+    fn foreign_bouts(&self, foreign: &Foreign<C>, now_s: f64) -> Bouts {
+        let mut bouts = foreign.facts.bouts;
+        let half_lives = (now_s - foreign.heard_s).max(0.0) / self.half_life(Level::Group as u8);
+        bouts.scale((-half_lives).exp2() as f32);
+        bouts
+    }
+
+    /// The share of a group's bouts of loss with a queue, with what others say, as far as their message is believed.
+    /// `above` is the share of the level above.
+    pub(super) fn heard_share(&self, group: &Key, above: f64) -> f64 {
+        let Some(foreign) = self.fleet.said.get(group) else {
+            return above;
+        };
+        let mut bouts = self.foreign_bouts(foreign, self.nodes[GLOBAL as usize].at_s);
+        bouts.scale(foreign.counted.map_or(1.0, |(part, _)| part as f32));
+        bouts.heard_share(above)
     }
 
     /// A message outside the sums, at a later time.
@@ -432,13 +460,13 @@ impl<const C: usize> Tree<C> {
     }
 
     /// The own knowledge of the groups of domain 0, from a number of a node on, at most `most` of them. `each` gets the
-    /// key, the knowledge, the count of doubts, the time of the last sample, and the paths. Returns the number to go on with.
+    /// key, the knowledge, the count of doubts with the time of the last sample and the bouts of loss, and the paths. Returns the number to go on with.
     pub(crate) fn own_groups(
         &mut self,
         from: u32,
         most: usize,
         now_s: f64,
-        mut each: impl FnMut(&Key, &Information<C>, u16, f64, &[Key]),
+        mut each: impl FnMut(&Key, &Information<C>, (u16, f64, Bouts), &[Key]),
     ) -> Option<u32> {
         let mut count = 0;
         let mut paths = Vec::new();
@@ -448,6 +476,7 @@ impl<const C: usize> Tree<C> {
                 level,
                 live,
                 doubt,
+                bouts,
                 ..
             } = self.nodes[id as usize];
             if !live || level != Level::Group as u8 || key.domain != 0 {
@@ -466,7 +495,7 @@ impl<const C: usize> Tree<C> {
             }
             let own = self.own_sum(id);
             if own.trace() > 0.0 {
-                each(&key, &own, doubt, seen_s, &paths);
+                each(&key, &own, (doubt, seen_s, bouts), &paths);
             }
         }
         None

@@ -55,6 +55,7 @@ fn read_foreign<const C: usize>(row: &mut Reader) -> Option<(Information<C>, f64
     let facts = Facts {
         paths_log2: row.u16()?.try_into().ok()?,
         age_s,
+        bouts: read_bouts(row)?,
     };
     let said = unpack(packed);
     let possible = is_knowledge(&said)
@@ -203,7 +204,8 @@ impl<const C: usize> Tree<C> {
             row.f32s(&packed[..triangle(C)])
                 .f32(part as f32)
                 .f32(facts.age_s as f32)
-                .u16(facts.paths_log2.into());
+                .u16(facts.paths_log2.into())
+                .f32s(&[facts.bouts.queued, facts.bouts.clear]);
         }
         row.finish()
     }

@@ -351,6 +351,7 @@ mod tests {
             paths_log2: 2,
             doubt: 0,
             age_quarters: 0,
+            losses: Default::default(),
             said: Message::new(&[precision, 1.0]).unwrap(),
         }
     }

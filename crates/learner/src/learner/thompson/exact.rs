@@ -72,20 +72,34 @@ impl<const C: usize> Exact<C> {
 
     #[inline]
     pub(super) fn plan_with(&self, id: PathId, belief: &Belief<C>, now: Option<&Now<C>>) -> Plan {
+        self.plan_if(id, belief, now, self.tree.queued_share(id))
+    }
+
+    /// The plan with this share of bouts with a queue.
+    pub(super) fn plan_if(
+        &self,
+        id: PathId,
+        belief: &Belief<C>,
+        now: Option<&Now<C>>,
+        queued: f64,
+    ) -> Plan {
         let ledger = &self.tree.group(id).ledger;
         let own = || {
             let own = now.and_then(|now| self.tree.sceptic(now).ok());
             own.unwrap_or_else(|| self.tree.base())
         };
-        let queued = self.tree.queued_share(id);
         let choice = self.settings.choice.with_queued_share(queued);
         plan(belief, own, ledger, &self.points, &choice)
     }
 
     pub(super) fn plan_below(&self, node: u32, belief: &Belief<C>) -> Plan {
+        self.plan_below_if(node, belief, self.tree.queued_share_below(node))
+    }
+
+    /// The same with this share of bouts with a queue.
+    pub(super) fn plan_below_if(&self, node: u32, belief: &Belief<C>, queued: f64) -> Plan {
         let ledger = self.tree.ledger_of(node);
         let own = || self.tree.alone().unwrap_or(*belief);
-        let queued = self.tree.queued_share_below(node);
         let choice = self.settings.choice.with_queued_share(queued);
         plan(belief, own, &ledger, &self.points, &choice)
     }

@@ -5,6 +5,7 @@ use super::{Exact, Thompson};
 use crate::gaussian::Information;
 use crate::linalg::NotPositive;
 use crate::lineage::{Key, NodeKey};
+use crate::sharing::Bouts;
 use crate::tree::{Facts, GLOBAL, Heard, PathId, pack, triangle, unpack};
 
 /// This host's own knowledge of a group, without anything heard.
@@ -18,6 +19,8 @@ pub struct OwnGroup<'a> {
     pub doubt: u16,
     /// When one of its paths gave the last sample, in seconds; minus infinity if all are forgotten.
     pub seen_s: f64,
+    /// Its bouts of loss.
+    pub bouts: Bouts,
     /// Its paths with samples.
     pub paths: &'a [Key],
 }
@@ -121,17 +124,22 @@ impl<const C: usize> Exact<C> {
         mut each: impl FnMut(OwnGroup<'_>),
     ) -> Option<u32> {
         let mut numbers = vec![0f32; triangle(C)];
-        self.tree
-            .own_groups(from, most, now_s, |key, own, doubt, seen_s, paths| {
+        self.tree.own_groups(
+            from,
+            most,
+            now_s,
+            |key, own, (doubt, seen_s, bouts), paths| {
                 pack(own, |x| x as f32, &mut numbers);
                 each(OwnGroup {
                     key,
                     numbers: &numbers,
                     doubt,
                     seen_s,
+                    bouts,
                     paths,
                 });
-            })
+            },
+        )
     }
 
     /// What others say of a path's group, or of a group, for people.
@@ -151,12 +159,16 @@ impl<const C: usize> Exact<C> {
             shown.believed
         });
         let belief = self.tree.belief_if(group, id, &change, now_s)?;
+        let queued = self.tree.queued_share_if(group, id, !shown.is_used);
         let otherwise = match id {
             Some(id) => {
                 let now = self.tree.now(id, now_s)?;
-                self.plan_with(id, &belief, Some(&now))
+                self.plan_if(id, &belief, Some(&now), queued)
             }
-            None => self.plan_below(self.tree.node_of_group(group).unwrap_or(GLOBAL), &belief),
+            None => {
+                let node = self.tree.node_of_group(group).unwrap_or(GLOBAL);
+                self.plan_below_if(node, &belief, queued)
+            }
         };
         let noise = self.tree.widths().noise;
         Ok(Some(Foreign {

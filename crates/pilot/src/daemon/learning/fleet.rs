@@ -87,6 +87,7 @@ impl PolicyLearner {
                     paths_log2: paths.max(1).ilog2() as u8,
                     doubt: own.doubt as u8,
                     age_quarters: ((now_s - own.seen_s) / QUARTER_S).clamp(0.0, 255.0) as u8,
+                    losses: own.bouts.into(),
                     said: Message::new(own.numbers)?,
                 })
             });
@@ -102,6 +103,7 @@ impl PolicyLearner {
             let facts = Facts {
                 paths_log2: row.paths_log2,
                 age_s: f64::from(row.age_quarters) * QUARTER_S,
+                bouts: row.losses.bouts(left),
             };
             match learner.hear(&row.group.key(), row.said.numbers(), left, facts, now_s) {
                 Heard::Taken => heard.taken += 1,
