@@ -6,6 +6,7 @@ this table.  A name may carry a flow group after a dot: `goodput_mbit.first`.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -411,10 +412,15 @@ def percent(ratio: float) -> str:
 
 
 def table() -> str:
-    """The catalogue as a Markdown table."""
-    head = ["metric", "unit", "better", "floor of diff", "definition", "source"]
-    rows = [
-        [f"`{m.name}`", m.unit or "1", m.better, f"{m.floor:g}", m.definition, m.source]
-        for m in METRICS.values()
-    ]
-    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows])
+    """The catalogue as Markdown: a line for each metric, its percentiles together."""
+    lines = []
+    for name, m in METRICS.items():
+        if re.search(r"_p(95|99)$", name):
+            continue
+        names = f"`{name}`" + (", `_p95`, `_p99`" if name.endswith("_p50") else "")
+        definition = m.definition.removeprefix("50th percentile: ")
+        unit = f", {m.unit}" if m.unit else ""
+        lines.append(
+            f"- {names}{unit} ({m.better}; floor {m.floor:g}): {definition}. *{m.source}*"
+        )
+    return "\n".join(lines)
