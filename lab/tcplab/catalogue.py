@@ -419,8 +419,9 @@ def table() -> str:
             continue
         names = f"`{name}`" + (", `_p95`, `_p99`" if name.endswith("_p50") else "")
         definition = m.definition.removeprefix("50th percentile: ")
+        source = "" if m.source == "ours" else f". *{m.source}*"
         unit = f", {m.unit}" if m.unit else ""
         lines.append(
-            f"- {names}{unit} ({m.better}; floor {m.floor:g}): {definition}. *{m.source}*"
+            f"- {names}{unit} ({m.better}; floor {m.floor:g}): {definition}{source}"
         )
     return "\n".join(lines)
