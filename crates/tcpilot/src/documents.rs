@@ -14,7 +14,6 @@ use tcpilot_pilot::figures::{
     TuningsStatus, Upgrades,
 };
 use tcpilot_show::figure::{Unit, View};
-use tcpilot_watch::{census, fair, link, views as watch};
 
 use crate::{cc, cli::Cli};
 
@@ -164,41 +163,6 @@ fn json_of_status() -> String {
     )
 }
 
-fn json_of_watch() -> String {
-    let mut totals = fields::<watch::View>("");
-    totals.retain(|field| field.key != "flows");
-    [
-        "Each line is a document. One of `type` `flow` has `t_s`, the seconds since the watch began, and:\n\n".to_owned(),
-        list(&fields::<link::FlowView>(""), "", 0),
-        "\nOne of `type` `totals` has:\n\n".to_owned(),
-        list(
-            &[
-                totals,
-                fields::<link::GroupView>("groups[]."),
-                fields::<fair::FairView>("fair."),
-                fields::<fair::QueuesView>("fair.groups[]."),
-                fields::<watch::CaptureView>("capture."),
-            ]
-            .into_iter()
-            .flatten()
-            .collect::<Vec<_>>(),
-            "",
-            0,
-        ),
-        "\nWith `--census` each minute, and the end, has one line of `type` `census`, and no others:\n\n".to_owned(),
-        list(
-            &[fields::<census::Census>(""), fields::<census::CensusRow>("rows[].")]
-                .into_iter()
-                .flatten()
-                .collect::<Vec<_>>(),
-            "",
-            0,
-        ),
-        "\n".to_owned(),
-    ]
-    .concat()
-}
-
 fn json_of(command: &str) -> String {
     match command {
         "paths" => json(
@@ -222,7 +186,6 @@ fn json_of(command: &str) -> String {
             vec![fields::<cc::Algorithm>("algorithms[].")],
         ),
         "state show" => json("", vec![fields::<StateSummary>("")]),
-        "watch" => json_of_watch(),
         _ => String::new(),
     }
 }
@@ -250,6 +213,12 @@ fn name(arg: &Arg) -> String {
         Some(long) => format!("--{long}"),
         None => values.join(" "),
     }
+}
+
+/// Its name without its value.
+fn short_name(arg: &Arg) -> String {
+    arg.get_long()
+        .map_or_else(|| name(arg), |long| format!("--{long}"))
 }
 
 /// An option or argument, a line: its name, its short help, its values, its default.
@@ -310,7 +279,7 @@ fn section(name_of: &str, command: &Command, shared: &BTreeMap<String, usize>) -
         .collect();
     let others: Vec<_> = options(command)
         .filter(is_shared)
-        .map(|arg| format!("`{}`", name(arg)))
+        .map(|arg| format!("`{}`", short_name(arg)))
         .collect();
     out += &own;
     if !others.is_empty() {
