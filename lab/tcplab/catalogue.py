@@ -53,7 +53,7 @@ _ALL = [
         "more",
         3,
         0.01,
-        "median over the whole seconds in which at least two flows were alive throughout",
+        "median over whole seconds with at least two flows alive throughout",
         _JAIN,
     ),
     Metric(
@@ -63,7 +63,7 @@ _ALL = [
         "more",
         2,
         0.02,
-        "bytes that arrived, over the time from the first start to the last end",
+        "arrived bytes over the time from the first start to the last end",
         "RFC 2647, section 3.17",
     ),
     Metric(
@@ -134,8 +134,7 @@ _ALL = [
         "more",
         2,
         0.02,
-        "geometric mean over connections, warm-up included: a ratio of two of them does not "
-        "depend on which paths are fast",
+        "geometric mean over connections, warm-up included: comparable between fast and slow paths",
         _OURS,
     ),
     Metric(
@@ -145,7 +144,7 @@ _ALL = [
         "more",
         3,
         0.005,
-        "bytes that left the bottleneck's queue over those that its rate allows",
+        "bytes out of the bottleneck's queue over those allowed by its rate",
         _7928,
     ),
     Metric(
@@ -175,7 +174,7 @@ _ALL = [
         "less",
         3,
         0.02,
-        "(x − y)/x: x the solo run's goodput, y beside the competitor",
+        "(x − y)/x: x the solo run's goodput, y with the competitor",
         _WARE,
     ),
     Metric(
@@ -185,7 +184,7 @@ _ALL = [
         "less",
         3,
         0.02,
-        "(y − x)/y: x the solo run's RTT p95, y beside the competitor",
+        "(y − x)/y: x the solo run's RTT p95, y with the competitor",
         _WARE,
     ),
     Metric(
@@ -215,7 +214,7 @@ _ALL = [
         "neither",
         4,
         0.0005,
-        "packets marked over packets that left the bottleneck's queue",
+        "marked packets over all packets out of the bottleneck's queue",
         "RFC 3168",
     ),
     Metric(
@@ -256,8 +255,8 @@ _ALL = [
         "less",
         2,
         0.02,
-        "longest time in which nothing came to a receiving application between its first byte and "
-        "its last; of flows of a given size, the worst",
+        "longest pause of a receiving application between its first byte and its last; of flows "
+        "of a given size, the worst",
         _OURS,
     ),
     Metric(
@@ -278,8 +277,8 @@ _ALL = [
         "less",
         2,
         0.02,
-        "time of all processors that was not idle, over the gigabits that arrived: both ends, the "
-        "path between them, and whatever else ran",
+        "busy time of all processors, over the arrived gigabits: both ends, the path, and anything "
+        "else",
         _OURS,
     ),
     Metric(
@@ -320,7 +319,7 @@ _ALL = [
         "more",
         0,
         1.0,
-        "connections that ended without error over the run's time",
+        "connections without an error over the run's time",
         _OURS,
     ),
     Metric(
@@ -330,7 +329,7 @@ _ALL = [
         "less",
         4,
         0.0005,
-        "datagrams that never arrived, or of ping never came back, over those sent",
+        "lost datagrams (of ping: without an answer) over sent ones",
         "RFC 7680",
     ),
     Metric(
@@ -340,7 +339,7 @@ _ALL = [
         "less",
         0,
         0.5,
-        "connections that ended with an error",
+        "connections with an error",
         _OURS,
     ),
 ]
@@ -421,7 +420,5 @@ def table() -> str:
         definition = m.definition.removeprefix("50th percentile: ")
         source = "" if m.source == "ours" else f". *{m.source}*"
         unit = f", {m.unit}" if m.unit else ""
-        lines.append(
-            f"- {names}{unit} ({m.better}; floor {m.floor:g}): {definition}{source}"
-        )
+        lines.append(f"- {names}{unit} ({m.better}; floor {m.floor:g}): {definition}{source}")
     return "\n".join(lines)
