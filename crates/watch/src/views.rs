@@ -42,9 +42,9 @@ figures! {
     /// A look at the device.
     #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
     pub View {
-        /// The device, and whether it is there.
+        /// The device.
         device: String;
-        /// The device, and whether it is there.
+        /// Whether the device is there.
         present: bool;
         /// Time since the watch began.
         t_s: f64, Seconds;
@@ -52,7 +52,7 @@ figures! {
         link_rate: u64, BytesPerSecond;
         /// Rate of leaving packets while others wait: the link's capacity; `null` until a queue was seen.
         link_capacity: Option<u64>, BytesPerSecond;
-        /// Used part of it, over about a second.
+        /// Used part of the link's capacity, over about a second.
         link_used: Option<f64>, Share;
         /// Longest recent time of a packet in the queue.
         link_queue_us: u32, Microseconds;

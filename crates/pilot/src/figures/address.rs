@@ -9,17 +9,17 @@ figures! {
     /// An address, with and without steering.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub AddressView {
-        /// Address or prefix; then namespace, interface and policy if they are not the usual ones.
+        /// Address or prefix; then namespace, interface and policy, if unusual.
         path: String;
         /// Most likely algorithm of its next connection.
         algorithm: String;
-        /// Its `expected_rate`, as in `paths`; `null` if unknown.
+        /// `expected_rate` with it, as in `paths`.
         rate: Option<u64>, BytesPerSecond;
         /// End of its 95 % interval.
         rate_low: Option<u64>, BytesPerSecond;
         /// End of its 95 % interval.
         rate_high: Option<u64>, BytesPerSecond;
-        /// The kernel default's `expected_rate`; `null` if unknown.
+        /// The same with the kernel's default.
         rate_without: Option<u64>, BytesPerSecond;
         /// End of its 95 % interval.
         rate_without_low: Option<u64>, BytesPerSecond;
@@ -33,7 +33,7 @@ figures! {
         effect_high: Option<f64>, Share;
         /// Whether the whole interval of the effect is above 0.
         sure: bool;
-        /// Segments retransmitted over segments sent.
+        /// Retransmitted share of segments.
         loss_ratio: Option<f64>, Share;
         /// Smoothed RTT.
         srtt_us: Option<u32>, Microseconds;

@@ -12,9 +12,9 @@ figures! {
     pub EffectReport {
         /// Why there is no result; `null` if there is one, or will be.
         unknown: Option<String>;
-        /// Start of the comparison.
+        /// Start of the comparison, and time of this report.
         since_unix_s: u64, Seconds;
-        /// Time of this report.
+        /// Start of the comparison, and time of this report.
         now_unix_s: u64, Seconds;
         /// How connections are held out: by `prefix`, by `block` or for the whole `host`.
         design: String;
@@ -30,13 +30,13 @@ figures! {
         pairs: u64;
         /// Connections in pairs.
         connections: u64;
-        /// Ended connections of 16 KiB or more, since the start of the comparison.
+        /// Ended connections of 16 KiB or more.
         connections_all: u64;
-        /// Held-out connections of 16 KiB or more.
+        /// Held-out ones of these.
         connections_held_out: u64;
-        /// Goodput missed by held-out connections; 1 is the whole goodput of a connection; 0 if no effect is shown.
+        /// Goodput missed by held-out connections, in whole connections; 0 if no effect is shown.
         hold_out_cost: f64;
-        /// Expected cost of exploration since the start, in the same unit.
+        /// Expected cost of exploration, in the same unit.
         explored: f64;
         /// Change by steering.
         measures: Vec<MeasureView>;
@@ -91,7 +91,7 @@ figures! {
     pub PolicyEffect {
         /// The policy.
         policy: String;
-        /// Connections in its pairs.
+        /// Its connections.
         connections: u64;
         /// As above.
         measures: Vec<MeasureView>;
@@ -102,15 +102,15 @@ figures! {
     /// The effect on a group of addresses.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub GroupView {
-        /// Its addresses.
+        /// Its addresses, and pairs.
         group: String;
-        /// Its pairs.
+        /// Its addresses, and pairs.
         pairs: u64;
-        /// Change of goodput; 0.05 is 5 % more.
+        /// Change of goodput, and its interval; `null` below 20 pairs.
         change: f64;
-        /// End of the interval; `null` below 20 pairs.
+        /// Change of goodput, and its interval; `null` below 20 pairs.
         low: Option<f64>;
-        /// End of the interval; `null` below 20 pairs.
+        /// Change of goodput, and its interval; `null` below 20 pairs.
         high: Option<f64>;
     }
 }
@@ -142,11 +142,11 @@ figures! {
         at_unix_s: u64, Seconds;
         /// Pairs until then.
         pairs: u64;
-        /// Change of goodput.
+        /// Change of goodput, and its interval.
         change: f64;
-        /// End of its interval.
+        /// Change of goodput, and its interval.
         low: f64;
-        /// End of its interval.
+        /// Change of goodput, and its interval.
         high: f64;
     }
 }

@@ -11,7 +11,7 @@ figures! {
     pub FlowView {
         /// This host's address and port.
         local: String, "Local";
-        /// The peer's address and port.
+        /// The peer's.
         remote: String, "Remote";
         /// Network namespace, as in `paths`.
         netns: String, "Netns";
@@ -55,7 +55,7 @@ figures! {
         cgroup_id: Option<u64>;
         /// Its processes, with `--processes`.
         processes: Vec<String>;
-        /// Numbers of these processes.
+        /// Their numbers.
         pids: Vec<u32>;
         /// Its cgroup, such as `/system.slice/nginx.service`, with `--processes`.
         cgroup: Option<String>;
@@ -72,9 +72,9 @@ figures! {
         age_s: f64, Seconds;
         /// Its algorithm; `null` if the kernel's default stayed.
         algorithm: Option<String>;
-        /// As in `flows`.
+        /// As in `flows`, and as a sentence.
         why: String;
-        /// The same as a sentence.
+        /// As in `flows`, and as a sentence.
         because: String;
         /// `connect` or `accept`.
         side: String;
@@ -84,7 +84,7 @@ figures! {
         end: String;
         /// Rate while data was under way, within 2 %; `null` if it was too short.
         goodput: Option<u64>, BytesPerSecond;
-        /// Segments retransmitted over segments sent, within 2 %; `null` if unknown.
+        /// Retransmitted share of segments, within 2 %; `null` if unknown.
         loss_ratio: Option<f64>, Share;
     }
 }

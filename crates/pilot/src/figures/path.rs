@@ -27,9 +27,9 @@ figures! {
         live_flows: u32, "live";
         /// Processes with these connections, with `--processes`.
         processes: Vec<String>;
-        /// Their Kubernetes pods, with `--processes`.
+        /// Their Kubernetes pods, likewise.
         pods: Vec<String>;
-        /// Segments retransmitted over segments sent, in the window.
+        /// Retransmitted share of segments, in the window.
         loss_ratio: Option<f64>, Share, "loss";
         /// Highest slow start threshold of `ssthresh.window_s`.
         ssthresh: Option<u32>, Packets, "ssthresh";
@@ -40,7 +40,7 @@ figures! {
         /// Algorithm for comparison: the kernel's default in the path's namespace; `null` if tcpilot may not choose
         /// it.
         baseline: Option<String>;
-        /// Node of this knowledge: `path`, or `group`, `site`, `class` or `global` for unseen addresses below it.
+        /// Node of this knowledge: `path`, or above it `group`, `site`, `class`, `global`.
         level: String;
         /// Outgoing interface, or the number of another namespace's; `null` if interfaces share the path.
         interface: Option<String>;
@@ -48,19 +48,19 @@ figures! {
         class: Option<String>;
         /// Own experience in whole connections, as of now; its other knowledge is its neighbours'.
         experience: f64;
-        /// Expected cost of exploration so far in its group of neighbours; 1 is the whole reward of a connection.
+        /// Expected cost of exploration in its group so far; 1 is the whole reward of a connection.
         explored: f64;
-        /// Remaining exploration budget there, in the same unit.
+        /// Remaining budget, in the same unit.
         budget: f64;
         /// Share of the default's losses that came with a queue; 0.8 if unknown.
         queued_losses: f64, Share;
         /// Gain over the default before an algorithm is preferred; large if losses come with a queue.
         gain_needed: f64, Share;
-        /// Connections switched after lasting loss, since the start.
+        /// Connections switched after lasting loss.
         rescued: u64;
         /// Switched connections with their former algorithm again.
         undone: u64;
-        /// Moves of long connections to a better algorithm, since the start.
+        /// Moves of long connections.
         moved: u64;
         /// Time since the last detected change of the path or a node above; `null` if none.
         changed_age_s: Option<f64>, Seconds;
@@ -76,20 +76,20 @@ figures! {
     pub AlgorithmView {
         /// Congestion control.
         name: String, "Algorithm";
-        /// Less is better. thompson: expected loss of reward against the best; epsilon-greedy: distance from the
-        /// path's least RTT and highest rate.
+        /// Learner's cost: expected loss of reward (thompson), or distance from the path's least RTT and highest
+        /// rate.
         cost: u64, Millionths, "Cost";
-        /// Ended connections with this algorithm.
+        /// Ended connections with it.
         chosen: u32, "Connections";
-        /// Its connections while its probability was above one half.
+        /// Those while its probability was above one half.
         greedy: u32, "Greedy";
-        /// Its connections with a sample.
+        /// Those with a sample.
         samples: u32;
-        /// Connections rescued from it, since the start.
+        /// Those rescued from it.
         rescued: u32;
-        /// Least RTT of its connections in the window.
+        /// Their least RTT in the window.
         min_rtt_us: Option<u32>, Microseconds, "Min RTT";
-        /// Highest rate of its connections in the window.
+        /// Their highest rate in the window.
         max_delivery_rate: Option<u64>, BytesPerSecond, "Max rate";
         /// Its probability for the next connection.
         share: f64, Share, "Share";

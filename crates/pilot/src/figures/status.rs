@@ -36,21 +36,21 @@ figures! {
         gains: Vec<AddressView>;
         /// Algorithms to choose from.
         algorithms: Vec<String>;
-        /// Configured algorithms missing here, with the reason.
+        /// Configured algorithms missing here, with reasons.
         algorithms_missing: Vec<String>;
         /// Algorithm after lasting loss; `null` if none.
         rescue: Option<String>;
         /// Remembered paths.
         paths: u32;
-        /// Maximum of these.
+        /// Maximum of remembered paths.
         paths_max: u32;
-        /// Connections opened since the start, by `why`.
+        /// Connections opened, by `why`.
         connections: BTreeMap<String, u64>;
-        /// Open connections among them.
+        /// Open connections among those opened.
         live_flows: u64;
-        /// Steered connections after their end.
+        /// Steered connections that ended.
         closed: u64;
-        /// Ended connections with a sample.
+        /// Those with a sample.
         charged: u64;
         /// Connections switched after lasting loss.
         rescues: u64;
@@ -62,8 +62,7 @@ figures! {
         degraded: Vec<String>;
         /// Steerable traffic of the host; `null` for the first seconds.
         traffic: Option<TrafficView>;
-        /// Whether choice distributions are valid: not after ten seconds without a learner's heartbeat; new
-        /// connections then keep the default.
+        /// Whether choice distributions are valid: not after ten seconds without a learner's heartbeat.
         choice_dists_valid: bool;
         /// How often they became invalid.
         choice_dists_expired: u64;
@@ -89,11 +88,10 @@ figures! {
     /// The host's traffic since the daemon attached, and its steerable part. Counted about every ten seconds.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub TrafficView {
-        /// Steered bytes over all bytes of the devices, at most 1. Held-out connections, and the first few of a
-        /// path, count as steered. `null` if nothing was sent or received, or if steered bytes stay on this host or
-        /// leave by other devices.
+        /// Steered bytes over all bytes of the devices; held-out connections, and the first few of a path, count as
+        /// steered. `null` if unknown: no bytes, or steered ones that stay here or leave by other devices.
         share: Option<f64>, Share;
-        /// Acknowledged data of steered connections. Without access to their namespace they count when they end.
+        /// Acknowledged data of steered connections, at the latest when they end.
         steered_bytes: u64, Bytes;
         /// Bytes sent by the devices, with headers and retransmissions.
         sent_bytes: u64, Bytes;
@@ -127,11 +125,11 @@ figures! {
         paths: u64;
         /// Groups, sites and classes above the paths.
         nodes: u64;
-        /// Choice distributions usable by the programs.
+        /// Choice distributions.
         choice_dists: u64;
-        /// Maximum of these.
+        /// Maximum of choice distributions.
         choice_dists_max: u64;
-        /// How often they were published.
+        /// Publications of choice distributions.
         publications: u64;
         /// Records from the programs.
         records: u64;
@@ -143,7 +141,7 @@ figures! {
         rejected: BTreeMap<String, u64>;
         /// Records lost for lack of space.
         dropped: u64;
-        /// Time of the learner's turns, twenty a second, in seconds.
+        /// Time of the learner's turns, twenty a second, in s.
         turns: HistogramView;
         /// Expected cost of exploration; 1 is the whole reward of a connection.
         explored: f64;
@@ -160,11 +158,11 @@ figures! {
     /// The choices of a policy.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub PolicyStatus {
-        /// Its name.
+        /// Name and default of the policy.
         policy: String;
-        /// Default for comparison.
+        /// Name and default of the policy.
         default: String;
-        /// Its algorithms.
+        /// Ended connections by algorithm.
         algorithms: Vec<DrawnAlgorithm>;
     }
 }
@@ -175,7 +173,7 @@ figures! {
     pub DrawnAlgorithm {
         /// Congestion control.
         name: String;
-        /// Ended connections with this algorithm.
+        /// Their number.
         connections: u64;
         /// Sum of their probabilities of getting it.
         probability: f64;
@@ -192,13 +190,13 @@ figures! {
         group: String;
         /// Goodput while data was under way, in bytes/s.
         goodput: HistogramView;
-        /// Least RTT, and smoothed RTT at the end or last sample, in seconds.
+        /// Least RTT of these connections, in seconds.
         min_rtt: HistogramView;
-        /// Least RTT, and smoothed RTT at the end or last sample, in seconds.
+        /// Smoothed RTT at the end or last sample, in seconds.
         srtt: HistogramView;
-        /// Segments with data: sent, and retransmitted.
+        /// Segments with data, sent.
         segments: u64;
-        /// Segments with data: sent, and retransmitted.
+        /// Segments with data, retransmitted.
         retransmitted: u64;
     }
 }
@@ -207,9 +205,9 @@ figures! {
     /// How many values lie between bounds.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub HistogramView {
-        /// Upper bounds of the counts; the last count has none.
+        /// Upper bounds of the counts, without the last one's.
         bounds: Vec<f64>;
-        /// Values up to each bound and above the one before.
+        /// Values up to each bound.
         counts: Vec<u64>;
         /// Sum of the values.
         sum: f64;
@@ -220,11 +218,11 @@ figures! {
     /// A path or a node above some was found to have changed.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub ChangeView {
-        /// `path`, `group`, `site`, `class` or `global`.
+        /// As in `paths`.
         level: String;
-        /// Remote addresses.
+        /// Addresses and policy.
         prefix: String;
-        /// The policy.
+        /// Addresses and policy.
         policy: String;
         /// Time since the change was found.
         age_s: f64, Seconds;
@@ -237,9 +235,9 @@ figures! {
     pub Upgrades {
         /// How many succeeded.
         done: u64;
-        /// How many were refused; the daemon went on as before.
+        /// How many were refused.
         refused: u64;
-        /// Why the last one was refused, a line each.
+        /// Why the last one was refused.
         problems: Vec<String>;
     }
 }

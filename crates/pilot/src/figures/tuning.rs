@@ -10,9 +10,9 @@ figures! {
     /// The tunings of one path, and the figures behind them.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub TuningView {
-        /// Inferred kind of network.
+        /// Inferred kind of network, and why.
         network: String;
-        /// The reason.
+        /// Inferred kind of network, and why.
         because: String;
         /// Greatest window that fitted in the last 30 to 60 s.
         saved_window: Option<u32>, Packets;
@@ -58,9 +58,9 @@ figures! {
         connections: u32;
         /// Those with more than twice the path's least RTT at their end.
         late: u32;
-        /// Segments sent.
+        /// Segments sent, and retransmitted.
         sent: u32, Packets;
-        /// Segments retransmitted.
+        /// Segments sent, and retransmitted.
         lost: u32, Packets;
     }
 }
