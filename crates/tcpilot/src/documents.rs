@@ -69,10 +69,8 @@ fn list(all: &[Field], place: &str, depth: usize) -> String {
     let here: Vec<&Field> = all.iter().filter(|f| f.place == place).collect();
     for same in here.chunk_by(|a, b| a.doc == b.doc && a.unit == b.unit) {
         let below = |end: &str| {
-            let places = same.iter().map(|f| format!("{place}{}{end}", f.key));
-            places
-                .into_iter()
-                .find(|p| all.iter().any(|f| f.place == *p))
+            let mut places = same.iter().map(|f| format!("{place}{}{end}", f.key));
+            places.find(|p| all.iter().any(|f| f.place == *p))
         };
         let (suffix, below) = match (below("[]."), below(".")) {
             (Some(place), _) => ("[]", Some(place)),
@@ -107,6 +105,7 @@ fn json(root: &str, all: Vec<Vec<Field>>) -> String {
     format!("Fields of JSON{of}:\n\n{}\n", list(&all, root, 0))
 }
 
+/// The reasons of an algorithm, by their words.
 fn reasons() -> String {
     let rows = Why::ALL.map(|why| format!("- `{}`: {}\n", why.word(), why.sentence()));
     format!("`why` is one of:\n\n{}\n", rows.concat())
@@ -224,7 +223,10 @@ fn short_name(arg: &Arg) -> String {
 /// An option or argument, a line: its name, its short help, its values, its default.
 fn option(arg: &Arg) -> String {
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-    let help = help.replace('[', "(").replace(']', ")");
+    let help = match help.split_once(" [default: ") {
+        Some((help, default)) => format!("{help}; default: {}", default.trim_end_matches(']')),
+        None => help,
+    };
     let mut line = format!("- `{}`: {help}", name(arg));
     let values = arg.get_possible_values();
     let explained = values
@@ -260,7 +262,8 @@ fn section(name_of: &str, command: &Command, shared: &BTreeMap<String, usize>) -
     // The pages about the watch explain it.
     let about = match name_of {
         "watch" => {
-            text(command.get_about()) + ": [the watch](watch.md), [shares by group](fair.md)"
+            text(command.get_about())
+                + ": [the watch](watch.md), [fair shares](fair.md). `--schema` prints the fields of its JSON"
         }
         _ => match text(command.get_long_about()) {
             long if long.is_empty() => text(command.get_about()),
