@@ -32,7 +32,7 @@ figures! {
         connections: u64;
         /// Ended connections of 16 KiB or more.
         connections_all: u64;
-        /// Held-out ones of these.
+        /// Held-out connections of 16 KiB or more.
         connections_held_out: u64;
         /// Goodput missed by held-out connections, in whole connections; 0 if no effect is shown.
         hold_out_cost: f64;

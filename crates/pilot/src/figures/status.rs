@@ -64,7 +64,7 @@ figures! {
         traffic: Option<TrafficView>;
         /// Whether choice distributions are valid: not after ten seconds without a learner's heartbeat.
         choice_dists_valid: bool;
-        /// How often they became invalid.
+        /// How often choice distributions became invalid.
         choice_dists_expired: u64;
         /// The tunings; `null` if all are off.
         tunings: Option<TuningsStatus>;
