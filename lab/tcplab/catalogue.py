@@ -6,6 +6,7 @@ this table.  A name may carry a flow group after a dot: `goodput_mbit.first`.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -52,7 +53,7 @@ _ALL = [
         "more",
         3,
         0.01,
-        "median over the whole seconds in which at least two flows were alive throughout",
+        "median over whole seconds with at least two flows alive throughout",
         _JAIN,
     ),
     Metric(
@@ -62,7 +63,7 @@ _ALL = [
         "more",
         2,
         0.02,
-        "bytes that arrived, over the time from the first start to the last end",
+        "arrived bytes over the time from the first start to the last end",
         "RFC 2647, section 3.17",
     ),
     Metric(
@@ -133,8 +134,7 @@ _ALL = [
         "more",
         2,
         0.02,
-        "geometric mean over connections, warm-up included: a ratio of two of them does not "
-        "depend on which paths are fast",
+        "geometric mean over connections, warm-up included: comparable between fast and slow paths",
         _OURS,
     ),
     Metric(
@@ -144,7 +144,7 @@ _ALL = [
         "more",
         3,
         0.005,
-        "bytes that left the bottleneck's queue over those that its rate allows",
+        "bytes out of the bottleneck's queue over those allowed by its rate",
         _7928,
     ),
     Metric(
@@ -174,7 +174,7 @@ _ALL = [
         "less",
         3,
         0.02,
-        "(x − y)/x: x the solo run's goodput, y beside the competitor",
+        "(x − y)/x: x the solo run's goodput, y with the competitor",
         _WARE,
     ),
     Metric(
@@ -184,7 +184,7 @@ _ALL = [
         "less",
         3,
         0.02,
-        "(y − x)/y: x the solo run's RTT p95, y beside the competitor",
+        "(y − x)/y: x the solo run's RTT p95, y with the competitor",
         _WARE,
     ),
     Metric(
@@ -214,7 +214,7 @@ _ALL = [
         "neither",
         4,
         0.0005,
-        "packets marked over packets that left the bottleneck's queue",
+        "marked packets over all packets out of the bottleneck's queue",
         "RFC 3168",
     ),
     Metric(
@@ -255,8 +255,8 @@ _ALL = [
         "less",
         2,
         0.02,
-        "longest time in which nothing came to a receiving application between its first byte and "
-        "its last; of flows of a given size, the worst",
+        "longest pause of a receiving application between its first byte and its last; of flows "
+        "of a given size, the worst",
         _OURS,
     ),
     Metric(
@@ -277,8 +277,8 @@ _ALL = [
         "less",
         2,
         0.02,
-        "time of all processors that was not idle, over the gigabits that arrived: both ends, the "
-        "path between them, and whatever else ran",
+        "busy time of all processors, over the arrived gigabits: both ends, the path, and anything "
+        "else",
         _OURS,
     ),
     Metric(
@@ -319,7 +319,7 @@ _ALL = [
         "more",
         0,
         1.0,
-        "connections that ended without error over the run's time",
+        "connections without an error over the run's time",
         _OURS,
     ),
     Metric(
@@ -329,7 +329,7 @@ _ALL = [
         "less",
         4,
         0.0005,
-        "datagrams that never arrived, or of ping never came back, over those sent",
+        "lost datagrams (of ping: without an answer) over sent ones",
         "RFC 7680",
     ),
     Metric(
@@ -339,7 +339,7 @@ _ALL = [
         "less",
         0,
         0.5,
-        "connections that ended with an error",
+        "connections with an error",
         _OURS,
     ),
 ]
@@ -411,10 +411,14 @@ def percent(ratio: float) -> str:
 
 
 def table() -> str:
-    """The catalogue as a Markdown table."""
-    head = ["metric", "unit", "better", "floor of diff", "definition", "source"]
-    rows = [
-        [f"`{m.name}`", m.unit or "1", m.better, f"{m.floor:g}", m.definition, m.source]
-        for m in METRICS.values()
-    ]
-    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows])
+    """The catalogue as Markdown: a line for each metric, its percentiles together."""
+    lines = []
+    for name, m in METRICS.items():
+        if re.search(r"_p(95|99)$", name):
+            continue
+        names = f"`{name}`" + (", `_p95`, `_p99`" if name.endswith("_p50") else "")
+        definition = m.definition.removeprefix("50th percentile: ")
+        source = "" if m.source == "ours" else f". *{m.source}*"
+        unit = f", {m.unit}" if m.unit else ""
+        lines.append(f"- {names}{unit} ({m.better}; floor {m.floor:g}): {definition}{source}")
+    return "\n".join(lines)

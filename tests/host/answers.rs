@@ -18,17 +18,31 @@ fn set(words: &'static str) -> BTreeSet<&'static str> {
     words.split_whitespace().collect()
 }
 
-/// The manual's fields for an object of a command's JSON.
+/// The manual's fields for an object of a command's JSON. They are a nested list below the line "Fields of JSON".
 fn documented(command: &str, place: &str) -> BTreeSet<&'static str> {
     let manual = include_str!("../../docs/use/commands.md");
     let heading = format!("### {command}\n");
     let section = manual.split_once(&heading).unwrap().1;
     let section = section.split("\n### ").next().unwrap();
-    let fields = section.lines().filter_map(|line| {
-        let field = line.strip_prefix("| `")?.split('`').next()?;
-        field.strip_prefix(place)
-    });
-    let fields: BTreeSet<_> = fields.filter(|field| !field.contains('.')).collect();
+    let list = section.split_once("Fields of JSON").unwrap().1;
+    let (head, list) = list.split_once(":\n\n").unwrap();
+    let root = head.split('`').nth(1).map(|object| format!("{object}."));
+    let mut objects = vec![root.unwrap_or_default()];
+    let mut fields = BTreeSet::new();
+    for line in list.lines().take_while(|line| !line.is_empty()) {
+        let item = line.trim_start();
+        objects.truncate((line.len() - item.len()) / 2 + 1);
+        let object = objects.last().unwrap().clone();
+        let names = item.strip_prefix("- ").unwrap().split(": ").next().unwrap();
+        let mut last = "";
+        for name in names.split('`').skip(1).step_by(2) {
+            last = name;
+            if object == place {
+                fields.insert(name.trim_end_matches("[]"));
+            }
+        }
+        objects.push(format!("{object}{last}."));
+    }
     assert!(!fields.is_empty(), "{command}: {place}");
     fields
 }

@@ -11,13 +11,10 @@ use super::{LearnerKind, Objective, SeparateByInterface, SeparateByNamespace};
 settings! {
     /// The keys common to all learners.
     Common {
-        /// How tcpilot chooses. "thompson" draws each algorithm as often as it may be the best, as far as the
-        /// path, its neighbours and its site have shown (docs/use/learner.md). "epsilon-greedy" takes the
-        /// algorithm of least cost on a path, except for one connection in `epsilon`; it knows each path for
-        /// itself, and learns in the kernel.
+        /// How tcpilot chooses. "thompson" draws each algorithm as often as it may be the best. "epsilon-greedy"
+        /// takes the algorithm of least cost, except for one connection in `epsilon` (docs/use/learner.md).
         kind: LearnerKind = LearnerKind::THOMPSON;
-        /// Seconds until tcpilot forgets the best rate and RTT of a path, at the latest after twice as many. Five
-        /// minutes see enough connections to compare, and a rerouted path is soon compared with its new past only.
+        /// Seconds until tcpilot forgets the best rate and RTT of a path, at the latest after twice as many.
         /// "thompson" learns without them.
         window_s: u32 = 300, 1..=86400;
     }
@@ -26,20 +23,17 @@ settings! {
 settings! {
     /// The keys of epsilon-greedy.
     EpsilonGreedy {
-        /// One connection in this many draws among all algorithms, so tcpilot notices a changed path; 0 is never.
-        /// One in 20 costs little if three algorithms of four are bad, and tries each within about 80 connections.
+        /// One connection in this many draws among all algorithms; 0 is never. One in 20 costs little, and tries
+        /// each within about 80 connections.
         epsilon: u32 = 20, 0..=1000;
-        /// Connections on a path before the first choice; until then they keep the kernel's default. A path used
-        /// once or twice has no time to repay a trial.
+        /// Connections on a path before the first choice.
         min_instances: u32 = 3, 0..=100000;
-        /// A new sample moves the cost by 1/2^shift of the difference. A quarter follows a change within
-        /// a few connections, and one odd connection does not decide.
+        /// A new sample moves the cost by 1/2^shift of the difference. A quarter follows a change within a few
+        /// connections.
         learning_shift: u32 = 2, 0..=16;
-        /// Acknowledged bytes before tcpilot learns from a connection. Below 64 KiB a connection seldom leaves slow
-        /// start, and in slow start all algorithms are alike.
+        /// Acknowledged bytes before tcpilot learns from a connection. Below 64 KiB it seldom leaves slow start.
         min_flow_bytes: u64 = 65536, 0..=1099511627776;
-        /// Connections after which tcpilot no longer tries an algorithm first if none of them gave a sample.
-        /// Without this limit short connections without samples would try the same algorithm for ever.
+        /// Connections without a sample before tcpilot no longer tries an algorithm first.
         max_unpaid: u32 = 3, 1..=1000;
     }
 }
@@ -48,44 +42,35 @@ settings! {
     /// The keys of the estimates. tcpilot makes and shows them with every learner. A percent of the reward is
     /// a hundredth of a nat: one percent more goodput.
     Estimates {
-        /// Weight of retransmissions in the reward, in percent. At 100 a byte sent twice counts as one not
-        /// delivered.
+        /// Weight of retransmissions in the reward, in percent. At 100 a byte sent twice counts as undelivered.
         retransmission_weight_percent: u32 = parts(defaults::RewardSettings::default().gamma, 100), 0..=1000;
-        /// Weight of a connection's own queueing delay in the reward, in percent. If you leave it out, it
-        /// follows from the objective of the policy or of `[tuning]`: 0 for "throughput", 10 for "none", 50
-        /// for "latency", 100 for "real-time".
+        /// Weight of a connection's own queueing delay in the reward, in percent. Left out, it follows from the
+        /// objective: 0 for "throughput", 10 for "none", 50 for "latency", 100 for "real-time".
         delay_weight_percent: Option<u32> = None, 0..=1000;
-        /// Growth of the round-trip time, in microseconds, before tcpilot takes it for a queue. Timers and
-        /// interrupts can add this much.
+        /// Growth of the round-trip time, in microseconds, before it counts as a queue. Timers and interrupts can
+        /// add this much.
         delay_dead_zone_us: u32 = parts(defaults::RewardSettings::default().dead_zone_us, 1), 1..=1000000;
         /// Acknowledged bytes before tcpilot learns from a connection. Fewer are only the first round trips of a
-        /// slow start. A short connection counts less than a long one.
+        /// slow start.
         bytes_min: u64 = defaults::RewardSettings::default().bytes_min, 1..=1099511627776;
-        /// Charge for a rescue after lasting loss, in percent of the reward. The algorithm before the rescue pays it.
-        /// The connection is judged by its results until then, when loss had not yet had its full effect.
+        /// Charge for a rescue after lasting loss, in percent of the reward, to the algorithm before.
         rescue_cost_percent: u32 = 10, 0..=1000;
         /// Half-life of the knowledge from a path, in seconds.
         path_half_life_s: u32 = parts(defaults::Memory::default().path_s, 1), 60..=31536000;
-        /// Half-life of a path's contribution to its group of neighbours, in seconds.
+        /// Half-life of a path's contribution to its group, in seconds.
         group_half_life_s: u32 = parts(defaults::Memory::default().group_s, 1), 60..=31536000;
-        /// Half-life of a group's contribution to its site (a /16, or a /32 of IPv6) and to all others, in seconds.
+        /// Half-life of a group's contribution to its site and all others, in seconds.
         site_half_life_s: u32 = parts(defaults::Memory::default().above_s, 1), 60..=31536000;
-        /// Which paths are separate in each network namespace. "private": paths to private addresses, because
-        /// such an address may be another host in each namespace. "all": every path, for instance if each
-        /// namespace has a way out of its own. "none": no path, for instance for containers in one network. The
-        /// former name `part_namespaces` is still read.
+        /// Which paths are separate in each network namespace: "private" addresses, "all", or "none", as for
+        /// containers in one network. The former name is `part_namespaces`.
         separate_by_namespace: SeparateByNamespace = SeparateByNamespace::Private;
-        /// Whether the host's outgoing interface separates paths. "auto": if the host has default routes by
-        /// several interfaces when tcpilot starts or reloads its configuration. "always": also without default
-        /// routes, such as under policy routing. Connections of other network namespaces are never separated by
-        /// interface. The former name `part_interfaces` is still read.
+        /// Whether the host's outgoing interface separates paths. "auto": with default routes by several
+        /// interfaces. "always": also under policy routing. "never". The former name is `part_interfaces`.
         separate_by_interface: SeparateByInterface = SeparateByInterface::Auto;
-        /// Seconds between two samples of a long connection, for the learner; 0 is never. Sampling goes
-        /// through all connections of the host. It waits at least 100 times as long as it last took, to use
-        /// at most 1 % of a processor.
+        /// Seconds between two samples of a long connection; 0 is never. Sampling uses at most 1 % of a
+        /// processor.
         sample_s: u32 = 10, 0..=3600;
-        /// Acknowledged bytes of an open connection before its first sample. Shorter ones are sampled when they
-        /// end.
+        /// Acknowledged bytes of an open connection before its first sample.
         sample_bytes: u64 = 1048576, 1..=1099511627776;
     }
 }
@@ -93,36 +78,28 @@ settings! {
 settings! {
     /// The keys of thompson. A percent of the reward is the same as above.
     Thompson {
-        /// Percent of gain over the default before tcpilot prefers another algorithm. A smaller gain is not worth a
-        /// change.
+        /// Percent of gain over the default before tcpilot prefers another algorithm.
         bonus_percent: u32 = parts(defaults::Choice::default().bonus, 100), 0..=100;
-        /// The same where losses come with a queue: connections of other hosts may stand in it, and an algorithm gains
-        /// there by taking from them. 100 is a goodput of 2.7 times the default's; so much is missing only if
-        /// others starve it. 0: `bonus_percent` counts there, too.
+        /// The same where losses come with a queue, perhaps shared with strangers. 100 is 2.7 times the default's
+        /// goodput. 0: `bonus_percent` counts there, too.
         shared_bonus_percent: u32 = parts(defaults::Choice::default().shared_bonus, 100), 0..=1000;
-        /// Least share of the default, in thousandths. Without it tcpilot could compare nothing with the default
-        /// any more, and would miss a change for the better there.
+        /// Least share of the default, in thousandths, for comparison.
         default_floor_permille: u32 = parts(defaults::Choice::default().floor_default, 1000), 1..=500;
-        /// Least share of each other algorithm, in thousandths, as long as it may still be the best.
+        /// Least share of each other algorithm, in thousandths, as long as it may be the best.
         other_floor_permille: u32 = parts(defaults::Choice::default().floor_other, 1000), 0..=500;
-        /// Exploration budget of a new group of neighbours (a /24, or a /48 of IPv6): the reward it may lose by
-        /// trying algorithms, in percent, added up over its connections. 100 is ten connections with a loss of 10 %
-        /// each.
+        /// Exploration budget of a new group of neighbours: the reward it may lose by trying algorithms, in
+        /// percent, added up over its connections. 100 is ten connections with a loss of 10 % each.
         budget_percent: u32 = parts(defaults::Choice::default().ledger_start, 100), 0..=10000;
         /// Maximum saved budget of a group, in the same unit.
         budget_most_percent: u32 = parts(defaults::Choice::default().ledger_max, 100), 0..=100000;
-        /// Income of this budget from each connection, in thousandths. On a path without anything to gain,
-        /// exploring may cost this part of the reward for good.
+        /// Income of this budget from each connection, in thousandths: the lasting price of exploring.
         budget_income_permille: u32 = parts(defaults::Choice::default().ledger_income, 1000), 1..=1000;
         /// Percent of the groups of neighbours under steering, for a trial. tcpilot learns from the others, and
-        /// they keep the default. Below 100 a group is steered from its second connection on. When you raise the
-        /// number, steered groups stay so.
+        /// they keep the default.
         steer_percent: u32 = 100, 0..=100;
-        /// Whether tcpilot may move a long open connection to another algorithm, if its path surely does better
-        /// with it.
+        /// Whether tcpilot may move a long open connection to a surely better algorithm.
         move_long: bool = false;
-        /// Percent of gain before tcpilot moves a connection. The lower end of an interval of three standard
-        /// deviations counts, not the estimate.
+        /// Percent of gain before a move, at the lower end of an interval of three standard deviations.
         move_gain_percent: u32 = 10, 0..=1000;
         /// Seconds between two moves of a connection, or between a rescue and a move.
         move_every_s: u32 = 300, 10..=86400;

@@ -116,25 +116,20 @@ fn lines(problems: &[Problem]) -> String {
 settings! {
     /// The effective configuration.
     Config {
-        /// Congestion controls to choose among. If the kernel lacks cubic or bbr, tcpilot uses its own tp_cubic or
-        /// tp_bbr. Of the defaults it leaves out tp_bbr3 if the kernel cannot have it: before Linux 6.4 an algorithm
-        /// of tcpilot's would stay registered after a SIGKILL. It leaves out any other algorithm the kernel lacks, and `status` says so. dctcp, prague,
-        /// tp_dctcp and tp_prague are chosen only if a connection negotiated ECN, and then only in a data center or
-        /// if a policy lists them (see "ECN" below).
+        /// Congestion controls to choose among. Those missing in the kernel are left out, or replaced by
+        /// tcpilot's own; dctcp and prague have conditions (see "Algorithms").
         algorithms: Vec<Algorithm> = known(DEFAULT_ALGORITHMS), 1..=8;
-        /// Default congestion controls that tcpilot may replace. `built-in` is the compiled-in default of the
-        /// kernel, if tcpilot can read the build configuration. If a network namespace has another default, its
-        /// administrator has set it, and tcpilot leaves its connections alone.
+        /// Default congestion controls that tcpilot may replace. Any other default was set by the namespace's
+        /// administrator. `built-in` is the kernel's compiled-in one.
         replace_defaults: Vec<Algorithm> = known(&["cubic", "reno", BUILT_IN]), 1..=4;
-        /// Whether tcpilot also manages connections over loopback. They cross no network, so there is nothing
-        /// to learn from them.
+        /// Whether tcpilot also manages connections over loopback. There is nothing to learn from them.
         manage_loopback: bool = false;
         /// Decide and report, but set nothing. Connections keep the kernel's default, and tcpilot learns from
         /// them.
         dry_run: bool = false;
         /// Maximum number of remembered paths; the least known are evicted. Each takes about 120 bytes of kernel
-        /// memory and 400 of the daemon's; with epsilon-greedy about 600 bytes there. If a tuning is on, each takes
-        /// 550 bytes more, and there the longest unused path is evicted.
+        /// memory (600 with epsilon-greedy) and 400 of the daemon's. A tuning adds 550 bytes, and evicts the
+        /// longest unused path.
         paths_max: u32 = 16384, 64..=1048576;
     }
     with {
@@ -168,26 +163,22 @@ settings! {
 settings! {
     /// `[rescue]`: the switch, once, of a connection under lasting loss.
     Rescue {
-        /// The algorithm after the switch; "" for none. bbr does not take loss for congestion. It must be one of
-        /// the algorithms to choose from. If a switch does not help, tcpilot undoes it, and charges it to the
-        /// algorithm first chosen.
+        /// The algorithm after the switch, one of those to choose from; "" for none. bbr does not take loss for
+        /// congestion.
         algorithm: Option<Algorithm> = Algorithm::new("bbr");
-        /// Loss is heavy if more than 1/2^shift of the segments were retransmitted. 6 is 1.6 %: at so much loss
-        /// cubic is far below the rate of the path. Three losses in a row have to be so heavy, or eight an eighth
-        /// of it. Only losses without a queue count.
+        /// Loss without a queue is heavy if more than 1/2^shift of the segments were retransmitted, in three
+        /// losses in a row; or an eighth of it in eight. 6 is 1.6 %.
         loss_shift: u32 = 6, 1..=16;
-        /// Segments before tcpilot judges the loss of a connection. Below 2^loss_shift a single retransmission
-        /// would decide.
+        /// Segments before tcpilot judges the loss of a connection.
         min_segments: u32 = 64, 1..=1000000;
-        /// Whether the connection gets thin linear timeouts too. With few segments in flight its
-        /// retransmission timer then does not back off, so it waits less.
+        /// Whether the connection gets thin linear timeouts too: with few segments in flight its retransmission
+        /// timer does not back off.
         thin_linear_timeouts: bool = true;
-        /// Seconds without rescues on a path after a failed rescue. Each further failure doubles the time, up to 64
+        /// Seconds without rescues on a path after a failed one. Each further failure doubles the time, up to 64
         /// times as long.
         retry_s: u32 = 600, 1..=86400;
-        /// Whether the published rule of loss holds instead: all losses of the connection count, whatever their
-        /// cause, it is switched as soon as they are heavy, and nothing is undone. It is for reproducing the
-        /// published experiments.
+        /// Whether the published rule holds instead, to reproduce experiments: all losses count, whatever their
+        /// cause, and nothing is undone.
         published: bool = false;
     }
 }
@@ -195,11 +186,9 @@ settings! {
 settings! {
     /// `[ssthresh]`: how a path's slow-start threshold is measured.
     Ssthresh {
-        /// Seconds until tcpilot forgets the highest threshold, at the latest after twice as many. This is shorter
-        /// than the learner's window, because the threshold follows the load of the moment.
+        /// Seconds until tcpilot forgets the highest threshold, at the latest after twice as many.
         window_s: u32 = 30, 1..=86400;
-        /// Least threshold that counts, in packets. A smaller one shows only a short flow, not the path. 10
-        /// is the initial window (RFC 6928).
+        /// Least threshold that counts, in packets. 10 is the initial window (RFC 6928).
         floor_packets: u32 = 10, 1..=100000;
     }
 }
@@ -207,14 +196,13 @@ settings! {
 settings! {
     /// `[prefix]`: which remote addresses share a path, as prefix lengths in bits.
     PrefixLengths {
-        /// Bits in private and link-local IPv4 space (RFC 1918, RFC 6598, RFC 3927). Neighbours there may be
-        /// reached in different ways, for instance by a VPN and by a LAN, so each host is a path.
+        /// Bits in private and link-local IPv4 space (RFC 1918, RFC 6598, RFC 3927): each host is a path.
         ipv4_private: u8 = 32, 0..=32;
-        /// Bits in other IPv4 space. Providers route no longer prefixes than a /24.
+        /// Bits in other IPv4 space. Providers route no longer prefixes.
         ipv4_public: u8 = 24, 0..=32;
         /// Bits in private and link-local IPv6 space (RFC 4193, RFC 4291): each host is a path.
         ipv6_private: u8 = 128, 0..=128;
-        /// Bits in other IPv6 space. Providers route no longer prefixes than a /48.
+        /// Bits in other IPv6 space. Providers route no longer prefixes.
         ipv6_public: u8 = 48, 0..=128;
     }
 }
@@ -222,9 +210,9 @@ settings! {
 settings! {
     /// `[state]`: the state on disk.
     State {
-        /// Seconds between two saves. A crash loses at most the knowledge of this time.
+        /// Seconds between two saves: the knowledge that a crash can lose.
         save_interval_s: u32 = 60, 1..=86400;
-        /// Days until tcpilot forgets an unused path. A week sees each weekday's traffic once.
+        /// Days until tcpilot forgets an unused path.
         max_age_days: u32 = 7, 1..=3650;
     }
 }

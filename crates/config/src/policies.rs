@@ -57,26 +57,25 @@ settings! {
 settings! {
     /// `[[policy]]`: connections with a treatment of their own.
     Policy {
-        /// Its name in reports. The name is part of a path's name, so under a new name tcpilot learns from the
-        /// beginning.
+        /// Its name in reports. Under a new name tcpilot learns from the beginning.
         name: String = String::new();
         /// Whether tcpilot never touches its connections.
         leave_alone: bool = false;
-        /// The algorithms to choose from, out of those of the top level; if you leave it out, all of them. If
-        /// you list dctcp or prague here, tcpilot may choose it on public addresses too.
+        /// Its algorithms, out of those of the top level; left out: all. dctcp or prague may be chosen on public
+        /// addresses, too, if listed here.
         algorithms: Vec<Algorithm> = Vec::new(), 1..=8;
-        /// Whether lasting loss switches its connections to the algorithm of `[rescue]`. If you leave it out: only if
-        /// the policy lists this algorithm, or lists none.
+        /// Whether lasting loss switches its connections. Left out: only if it lists the algorithm of `[rescue]`, or
+        /// lists none.
         rescue: Option<bool> = None;
-        /// Which of its paths are separate in each namespace, in place of `separate_by_namespace` of `[learner]`.
+        /// In place of `separate_by_namespace` of `[learner]`.
         separate_by_namespace: Option<SeparateByNamespace> = None;
-        /// Whether the host's interface separates its paths, in place of `separate_by_interface` of `[learner]`.
+        /// In place of `separate_by_interface` of `[learner]`.
         separate_by_interface: Option<SeparateByInterface> = None;
-        /// Its objective, in place of the one of `[tuning]`.
+        /// In place of the one of `[tuning]`.
         objective: Option<Objective> = None;
-        /// Its kind of network, in place of the one of `[tuning]`.
+        /// In place of the one of `[tuning]`.
         network: Option<Network> = None;
-        /// Its tunings, in place of those of its objective and network.
+        /// Its tunings, in place of those of objective and network.
         features: Vec<Feature> = Vec::new();
     }
     with {

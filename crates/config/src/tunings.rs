@@ -123,14 +123,12 @@ words! {
 settings! {
     /// `[tuning]`: settings of a connection other than its congestion control.
     Tuning {
-        /// The purpose of tuning: "real-time", "latency" or "throughput"; "none" tunes nothing. Purpose and kind of
-        /// network select the tunings (docs/use/tuning.md). It is off by default, because the kernel's own defaults
-        /// are safe everywhere, and tunings change more than the algorithm.
+        /// The purpose of tuning: "real-time", "latency", "throughput", or "none" (docs/use/tuning.md). It is off
+        /// by default, because the kernel's own defaults are safe everywhere.
         objective: Objective = Objective::None;
-        /// The kind of network: "data-center", "wifi", "cellular", "long-fat", or "auto". With "auto" tcpilot
-        /// infers it for each path, and `explain` gives the reason. In a data center dctcp and prague may be chosen
-        /// too. Set here, the kind of network holds for private addresses only; set in a policy, for all its
-        /// connections.
+        /// The kind of network: "data-center", "wifi", "cellular", "long-fat", or "auto", inferred for each path.
+        /// In a data center dctcp and prague may be chosen too. Set here, it holds for private addresses only;
+        /// set in a policy, for all its connections.
         network: Network = Network::Auto;
         /// The tunings themselves, in place of those of objective and network: "initial-window", "rto",
         /// "receive-window", "quick-ack", "rate-limit", "thin-linear-timeouts". Empty: those of objective and
@@ -138,13 +136,10 @@ settings! {
         features: Vec<Feature> = Vec::new();
         /// Tunings to leave off, even if objective, network or a policy ask for them.
         never: Vec<Feature> = Vec::new();
-        /// The rule of the initial window. "careful" (RFC 9959) takes at most half of the saved window, and
-        /// only if the RTT of the handshake fits. "slides" takes the whole share, divided by load.
+        /// The rule of the initial window: "careful" (RFC 9959), or "slides", divided by load.
         window_rule: WindowRule = WindowRule::Careful;
-        /// Load is low while the smoothed RTT is below this share of the path's least, in percent. The slides' 8
-        /// and 16 are taken as ratios 1 and 2 of the kernel's scaled srtt. The RTT never reaches an exact 1, so a
-        /// quarter is added. The careful rule uses this bound for the RTT of the handshake too, and always allows 1
-        /// ms above the least.
+        /// Load is low while the smoothed RTT is below this share of the path's least, in percent. The careful
+        /// rule uses this bound for the handshake's RTT, and always allows 1 ms.
         low_load_percent: u32 = 125, 100..=100000;
         /// Load is middling below this share, in percent, and high above it.
         mid_load_percent: u32 = 200, 100..=100000;
@@ -154,38 +149,32 @@ settings! {
         mid_load_divisor: u32 = 2, 1..=1000;
         /// Divisor of the share while load is high; the window may then be less than the kernel's.
         high_load_divisor: u32 = 4, 1..=1000;
-        /// Maximum initial window, in packets. A SYN or SYN-ACK cannot announce more than 64 KiB, 45 packets.
-        /// Further packets wait for the receiver's first acknowledgement, and if no tcpilot raises the receiver's
-        /// window, for its growth.
+        /// Maximum initial window, in packets. A SYN or SYN-ACK cannot announce more than 64 KiB, 45 packets;
+        /// further ones wait for the receiver.
         most_packets: u32 = 512, 10..=65535;
-        /// One connection in 2^shift goes without each tuning, and the guard compares the others with it. 0:
-        /// none does, and nothing is compared.
+        /// One connection in 2^shift goes without each tuning, for the guard's comparison. 0: none does.
         hold_out_shift: u32 = 4, 0..=4;
-        /// The least minimum RTO, in milliseconds. 0: by the kind of network (5 in a data center, 60 for wifi, 40
-        /// elsewhere, above the 40 ms of a delayed ACK).
+        /// The least minimum RTO, in milliseconds. 0: 5 in a data center, 60 for wifi, 40 elsewhere.
         rto_floor_ms: u32 = 0, 0..=200;
-        /// The longest delay of an acknowledgement, in milliseconds. 0: it follows from the objective (8 for
-        /// real time, 20 otherwise). The kernel's own least is 40; it takes no less than two ticks.
+        /// The longest delay of an acknowledgement, in milliseconds. 0: 8 for real time, 20 otherwise. The
+        /// kernel's own least is 40; it takes no less than two ticks.
         ack_delay_ms: u32 = 0, 0..=200;
         /// Rate of the host's receiving link, in Mbit/s, for the receive window; 0: as measured.
         link_mbit: u32 = 0, 0..=4000000;
-        /// Receive window of a lone flow, in eighths of the BDP; `live` flows share it. 16 is twice the BDP, for a
+        /// Receive window of a lone flow, in eighths of the BDP; live flows share it. 16 is twice the BDP, for a
         /// full queue.
         receive_bdp_eighths: u32 = 16, 1..=255;
-        /// tcpilot lowers no receive window below this many KiB. 0: by the kind of network (4 segments in a data
-        /// center; 64, so none, elsewhere).
+        /// tcpilot lowers no receive window below this many KiB. 0: 4 segments in a data center, 64 (so none)
+        /// elsewhere.
         receive_least_kib: u32 = 0, 0..=65536;
-        /// tcpilot raises no receive window above this many KiB. 0: by the kind of network (64, so none, in a data
-        /// center; 1024 elsewhere, because 3072 gained nothing more in the laboratory). Half of `tcp_rmem`'s
-        /// maximum is a bound, too.
+        /// tcpilot raises no receive window above this many KiB, or half of `tcp_rmem`'s maximum. 0: 64 (so none)
+        /// in a data center, 1024 elsewhere.
         receive_most_kib: u32 = 0, 0..=65536;
         /// Seconds until tcpilot measures the rate of a policer again.
         probe_s: u32 = 30, 1..=3600;
-        /// Whether pfifo_fast and prio serve pure acknowledgements first. This holds for all connections of the
-        /// cgroup.
+        /// Whether pfifo_fast and prio serve pure acknowledgements of the cgroup first.
         ack_priority: bool = false;
-        /// Interfaces to give a prio qdisc while tcpilot runs, if they have the kernel's default qdisc. An
-        /// interface with any other is left as it is.
+        /// Interfaces with the kernel's default qdisc, to give a prio qdisc while tcpilot runs.
         ack_priority_devices: Vec<String> = Vec::new();
     }
 }

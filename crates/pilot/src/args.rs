@@ -18,7 +18,7 @@ pub struct RunArgs {
     /// Configuration file [default: /etc/tcpilot/tcpilot.toml if it exists]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Steer only sockets of this cgroup v2 directory [default: all, the root found in /proc/mounts]
+    /// Steer only sockets of this cgroup v2 directory [default: the root found in /proc/mounts]
     #[arg(long, value_name = "DIR")]
     pub cgroup: Option<PathBuf>,
     /// State file, for the knowledge kept over restarts
@@ -33,8 +33,7 @@ pub struct RunArgs {
     /// Show a live table of paths, and a report at the end
     #[arg(long)]
     pub live: bool,
-    /// Answer HTTP: /metrics for Prometheus, /healthz and /readyz. If you give only a port, its address is
-    /// 127.0.0.1
+    /// Answer HTTP: /metrics for Prometheus, /healthz, /readyz; a port alone means 127.0.0.1
     #[arg(long, value_name = "ADDR", value_parser = listen_address)]
     pub listen: Option<SocketAddr>,
     /// Serve a page for people at / of that address: whether it helps, and each address. It shows remote
@@ -83,8 +82,7 @@ pub struct ReportArgs {
     /// Write one self-contained page with plots; `-` is standard output
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub html: Option<PathBuf>,
-    /// Compare without pause from now on for this long (90m, 24h, 2d). Half of the time is held out. 0 ends
-    /// the trial
+    /// Compare without pause for this long (90m, 24h, 2d), half of it held out; 0 ends the trial
     #[arg(long, value_name = "TIME", value_parser = seconds, conflicts_with_all = ["json", "html"])]
     pub trial: Option<u64>,
     /// The question.
@@ -95,8 +93,7 @@ pub struct ReportArgs {
 /// Options of `tcpilot metrics`.
 #[derive(Debug, Args)]
 pub struct MetricsArgs {
-    /// Replace FILE in one step, as the node exporter's textfile collector needs it [default: standard
-    /// output]
+    /// Replace FILE in one step, for the node exporter's textfile collector [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub textfile: Option<PathBuf>,
     /// The socket.
@@ -121,13 +118,13 @@ pub struct CheckArgs {
     /// Configuration file [default: /etc/tcpilot/tcpilot.toml if it exists]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The cgroup v2 directory to steer [default: all, the root found in /proc/mounts]
+    /// Steer only sockets of this cgroup v2 directory [default: the root found in /proc/mounts]
     #[arg(long, value_name = "DIR")]
     pub cgroup: Option<PathBuf>,
     /// Measure the traffic for this many seconds; 0 does not measure it
     #[arg(long, value_name = "COUNT", default_value_t = 10)]
     pub seconds: u64,
-    /// Print JSON for scripts
+    /// Print JSON for scripts instead of a table
     #[arg(long)]
     pub json: bool,
 }
@@ -146,7 +143,7 @@ pub struct StatusArgs {
 /// The selection of a list of paths.
 #[derive(Debug, Args)]
 pub struct PathsArgs {
-    /// Show a row for each algorithm of each path, with its share, instead of one for each address
+    /// Show a row for each algorithm of each path instead of one for each address
     #[arg(long)]
     pub all: bool,
     /// The selection.

@@ -24,9 +24,9 @@ figures! {
     pub CheckReport {
         /// Whether `tcpilot run` would start.
         ready: bool;
-        /// What was checked, in order.
+        /// The checks, in order.
         checks: Vec<CheckView>;
-        /// Which part of this host's traffic could be steered; `null` if it was not measured.
+        /// As in `status`; `null` if not measured.
         traffic: Option<TrafficView>;
     }
 }
@@ -37,11 +37,11 @@ figures! {
     pub CheckView {
         /// Its name.
         name: String;
-        /// `ok`, `note` if tcpilot runs with less than it could, or `fails`.
+        /// `ok`, `note` (tcpilot runs with less than it could), or `fails`.
         state: String;
-        /// What was found.
+        /// The finding.
         found: String;
-        /// What to do about it; empty if nothing.
+        /// The remedy; empty if none is needed.
         remedy: String;
     }
 }

@@ -1,8 +1,9 @@
-//! The tables of fields in `docs/use/commands.md` follow from the figures. `TCPILOT_RENEW=1 cargo test -p
-//! tcpilot documents` renews them.
+//! The reference of `docs/use/commands.md`: each command with its options, from the command line, and with the
+//! fields of its JSON, from the figures. `TCPILOT_RENEW=1 cargo test -p tcpilot documents` renews it.
 
-use std::{fs, path::Path, sync::Mutex};
+use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
+use clap::{Arg, Command, CommandFactory};
 use tcpilot_abi::Why;
 use tcpilot_pilot::check::{CheckReport, CheckView};
 use tcpilot_pilot::figures::{
@@ -12,151 +13,314 @@ use tcpilot_pilot::figures::{
     RescueStatus, ShownView, StateSummary, Status, StopView, TrafficView, TuneView, TuningView,
     TuningsStatus, Upgrades,
 };
-use tcpilot_show::figure::View;
-use tcpilot_watch::{census, fair, link, views as watch};
+use tcpilot_show::figure::{Unit, View};
 
-use crate::cc;
+use crate::{cc, cli::Cli};
 
-const BEGIN: &str = "<!-- generated from the figures: begin -->\n";
-const END: &str = "<!-- generated from the figures: end -->\n";
+const BEGIN: &str = "<!-- generated from the command line and the figures: begin -->\n";
+const END: &str = "<!-- generated: end -->\n";
 
-/// The rows of a view; `place` is its prefix in the document.
-fn rows<V: View>(place: &str) -> String {
-    V::FIGURES
-        .iter()
-        .map(|f| {
-            let cells = [&format!("`{place}{}`", f.key), f.unit.name(), f.doc.trim()];
-            format!("| {} |\n", cells.join(" | ")).replace("|  |", "| |")
-        })
-        .collect()
+/// A field of a document.
+struct Field {
+    /// The object with the field, as a prefix: `paths[].algorithms[].`.
+    place: String,
+    key: &'static str,
+    unit: Unit,
+    doc: &'static str,
 }
 
-fn section(command: &str, text: &str, rows: &[String]) -> String {
-    let head = "| field | unit | meaning |\n|---|---|---|\n";
-    format!("### {command}\n\n{text}\n\n{head}{}\n", rows.concat())
+/// The fields of a view; `place` is its prefix in the document.
+fn fields<V: View>(place: &str) -> Vec<Field> {
+    let field = |f: &tcpilot_show::figure::Figure<V>| Field {
+        place: place.to_owned(),
+        key: f.key,
+        unit: f.unit,
+        doc: f.doc.trim(),
+    };
+    V::FIGURES.iter().map(field).collect()
 }
 
+/// The unit, if neither the name nor the text has it.
+fn unit(field: &Field) -> String {
+    let name = field.unit.name();
+    let suffix = match field.unit {
+        Unit::Plain => return String::new(),
+        Unit::Microseconds => "_us",
+        Unit::Nanoseconds => "_ns",
+        Unit::Seconds => "_s",
+        Unit::Packets => "packets",
+        Unit::Bytes => "bytes",
+        Unit::BytesPerSecond | Unit::Share | Unit::Millionths => return format!(" ({name})"),
+    };
+    let words = format!("{} {}", field.key, field.doc.to_lowercase());
+    let has_unit = field.key.ends_with(suffix)
+        || words.contains(suffix)
+        || (suffix == "packets" && words.contains("segments"));
+    if has_unit {
+        String::new()
+    } else {
+        format!(" ({name})")
+    }
+}
+
+/// The fields of an object as a list, each with its own fields below. Neighbours with the same text share a line.
+fn list(all: &[Field], place: &str, depth: usize) -> String {
+    let mut out = String::new();
+    let here: Vec<&Field> = all.iter().filter(|f| f.place == place).collect();
+    for same in here.chunk_by(|a, b| a.doc == b.doc && a.unit == b.unit) {
+        let below = |end: &str| {
+            let mut places = same.iter().map(|f| format!("{place}{}{end}", f.key));
+            places.find(|p| all.iter().any(|f| f.place == *p))
+        };
+        let (suffix, below) = match (below("[]."), below(".")) {
+            (Some(place), _) => ("[]", Some(place)),
+            (None, place) => ("", place),
+        };
+        let names: Vec<String> = same
+            .iter()
+            .map(|f| format!("`{}{suffix}`", f.key))
+            .collect();
+        let indent = "  ".repeat(depth);
+        let _ = writeln!(
+            out,
+            "{indent}- {}{}: {}",
+            names.join(", "),
+            unit(same[0]),
+            same[0].doc
+        );
+        if let Some(below) = below {
+            out += &list(all, &below, depth + 1);
+        }
+    }
+    out
+}
+
+/// The fields of a command's JSON; `root` is the object with most of them.
+fn json(root: &str, all: Vec<Vec<Field>>) -> String {
+    let all: Vec<Field> = all.into_iter().flatten().collect();
+    let of = match root.strip_suffix('.') {
+        Some(object) => format!(", of each entry of `{object}`"),
+        None => String::new(),
+    };
+    format!("Fields of JSON{of}:\n\n{}\n", list(&all, root, 0))
+}
+
+/// The reasons of an algorithm, by their words.
 fn reasons() -> String {
-    let rows = Why::ALL.map(|why| format!("| `{}` | {} |\n", why.word(), why.sentence()));
-    format!(
-        "`why` is one of\n\n| word | meaning |\n|---|---|\n{}\n",
-        rows.concat()
-    )
+    let rows = Why::ALL.map(|why| format!("- `{}`: {}\n", why.word(), why.sentence()));
+    format!("`why` is one of:\n\n{}\n", rows.concat())
 }
 
-/// Commands of the pilot.
-fn sections_of_the_pilot() -> String {
+fn json_of_explain() -> String {
     let (tuning, tune) = ("paths[].tuning.", "paths[].tuning.tunings[].");
-    [
-        section(
-            "paths",
-            "All paths, the most recently used first.",
-            &[
-                rows::<PathView>("paths[]."),
-                rows::<AlgorithmView>("paths[].algorithms[]."),
-                rows::<FleetView>("paths[].fleet."),
-            ],
-        ),
-        section("flows", "All live connections.", &[rows::<FlowView>("flows[].")]),
-        reasons(),
-        section(
-            "explain",
-            "It also takes the remote end of a connection as `flows` shows it, such as `203.0.113.9:443` or `[fe80::1%eth0]:443`.\n\
-             If you ask about a name with several addresses, it prints an object for each. If you ask about a path, such\n\
-             as `203.0.113.0/24`, `flows[]` lists the connections to all of its addresses.",
-            &[
-                rows::<Explanation>(""),
-                rows::<ExplainedPath>("paths[]."),
-                rows::<DecisionView>("paths[].decisions[]."),
-                rows::<TuningView>(tuning),
-                rows::<TuneView>(tune),
-                rows::<CohortView>(&format!("{tune}with.")),
-            ],
-        ),
-        section(
-            "report",
-            "Whether steering helps. Each field of `sums` is a sum over pairs, so you can add it up over hosts.",
-            &[
-                rows::<EffectReport>(""),
-                rows::<MeasureView>("measures[]."),
-                rows::<PolicyEffect>("policies[]."),
-                rows::<GroupView>("worst[]."),
-                rows::<StopView>("stops[]."),
-                rows::<PointView>("history[]."),
-                rows::<ChoicesView>("choices[]."),
-            ],
-        ),
-        section_of_status(),
-    ]
-    .concat()
-}
-
-fn section_of_status() -> String {
-    section(
-        "status",
-        "The daemon.",
-        &[
-            rows::<Status>(""),
-            rows::<AddressView>("gains[]."),
-            rows::<TrafficView>("traffic."),
-            rows::<RescueStatus>("rescued."),
-            rows::<LearningStatus>("learning."),
-            rows::<PolicyStatus>("learning.policies[]."),
-            rows::<DrawnAlgorithm>("learning.policies[].algorithms[]."),
-            rows::<ShownView>("learning.policies[].algorithms[].shown[]."),
-            rows::<HistogramView>("learning.policies[].algorithms[].shown[].goodput."),
-            rows::<ChangeView>("learning.changes[]."),
-            rows::<FleetStatus>("fleet."),
-            rows::<TuningsStatus>("tunings."),
-            rows::<Upgrades>("take_overs."),
+    json(
+        "",
+        vec![
+            fields::<Explanation>(""),
+            fields::<ExplainedPath>("paths[]."),
+            fields::<DecisionView>("paths[].decisions[]."),
+            fields::<TuningView>(tuning),
+            fields::<TuneView>(tune),
+            fields::<CohortView>(&format!("{tune}with.")),
         ],
     )
 }
 
-/// Commands without a daemon.
-fn sections_of_the_watch() -> String {
-    [
-        section(
-            "check",
-            "Whether tcpilot can run here. `traffic` has the fields of `status`.",
-            &[rows::<CheckReport>(""), rows::<CheckView>("checks[].")],
-        ),
-        section("cc list", "All congestion controls.", &[rows::<cc::Algorithm>("algorithms[].")]),
-        section("state show", "A summary of the knowledge that is kept.", &[rows::<StateSummary>("")]),
-        section(
-            "watch",
-            "Each line is a document. One of `type` `flow` has `t_s`, the seconds since the watch began, and",
-            &[rows::<link::FlowView>("")],
-        ),
-        "One of `type` `totals` has\n\n".to_owned(),
-        "| field | unit | meaning |\n|---|---|---|\n".to_owned(),
-        rows::<watch::View>("").lines().filter(|row| !row.starts_with("| `flows`")).fold(
-            String::new(),
-            |text, row| text + row + "\n",
-        ),
-        rows::<link::GroupView>("groups[]."),
-        rows::<fair::FairView>("fair."),
-        rows::<fair::QueuesView>("fair.groups[]."),
-        rows::<watch::CaptureView>("capture."),
-        "\nWith `--census` there is a line of `type` `census` for each minute, and at the end, and nothing else. It has\n\n"
-            .to_owned(),
-        "| field | unit | meaning |\n|---|---|---|\n".to_owned(),
-        rows::<census::Census>(""),
-        rows::<census::CensusRow>("rows[]."),
-        "\n".to_owned(),
-    ]
-    .concat()
+fn json_of_report() -> String {
+    json(
+        "",
+        vec![
+            fields::<EffectReport>(""),
+            fields::<MeasureView>("measures[]."),
+            fields::<PolicyEffect>("policies[]."),
+            fields::<GroupView>("worst[]."),
+            fields::<StopView>("stops[]."),
+            fields::<PointView>("history[]."),
+            fields::<ChoicesView>("choices[]."),
+        ],
+    )
 }
 
-/// Compares the text between two marks of `docs/use/commands.md`, or writes it if `TCPILOT_RENEW` is set.
-pub(crate) fn assert_manual(begin: &str, end: &str, generated: &str) {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _only = ONE_AT_A_TIME.lock();
+fn json_of_status() -> String {
+    json(
+        "",
+        vec![
+            fields::<Status>(""),
+            fields::<AddressView>("gains[]."),
+            fields::<TrafficView>("traffic."),
+            fields::<RescueStatus>("rescued."),
+            fields::<LearningStatus>("learning."),
+            fields::<PolicyStatus>("learning.policies[]."),
+            fields::<DrawnAlgorithm>("learning.policies[].algorithms[]."),
+            fields::<ShownView>("learning.policies[].algorithms[].shown[]."),
+            fields::<HistogramView>("learning.policies[].algorithms[].shown[].goodput."),
+            fields::<ChangeView>("learning.changes[]."),
+            fields::<FleetStatus>("fleet."),
+            fields::<TuningsStatus>("tunings."),
+            fields::<Upgrades>("take_overs."),
+        ],
+    )
+}
+
+fn json_of(command: &str) -> String {
+    match command {
+        "paths" => json(
+            "paths[].",
+            vec![
+                fields::<PathView>("paths[]."),
+                fields::<AlgorithmView>("paths[].algorithms[]."),
+                fields::<FleetView>("paths[].fleet."),
+            ],
+        ),
+        "flows" => json("flows[].", vec![fields::<FlowView>("flows[].")]) + &reasons(),
+        "explain" => json_of_explain(),
+        "report" => json_of_report(),
+        "status" => json_of_status(),
+        "check" => json(
+            "",
+            vec![fields::<CheckReport>(""), fields::<CheckView>("checks[].")],
+        ),
+        "cc list" => json(
+            "algorithms[].",
+            vec![fields::<cc::Algorithm>("algorithms[].")],
+        ),
+        "state show" => json("", vec![fields::<StateSummary>("")]),
+        _ => String::new(),
+    }
+}
+
+/// The commands without subcommands, by their names without `tcpilot`.
+fn commands(of: &Command) -> Vec<(String, Command)> {
+    let shown = of
+        .get_subcommands()
+        .filter(|sub| !sub.is_hide_set() && sub.get_name() != "help");
+    shown
+        .flat_map(|sub| {
+            if sub.has_subcommands() {
+                return commands(sub);
+            }
+            let name = sub.get_bin_name().unwrap_or_default();
+            vec![(name.trim_start_matches("tcpilot ").to_owned(), sub.clone())]
+        })
+        .collect()
+}
+
+fn name(arg: &Arg) -> String {
+    let values = arg.get_value_names().unwrap_or_default();
+    match arg.get_long() {
+        Some(long) if arg.get_action().takes_values() => format!("--{long} {}", values.join(" ")),
+        Some(long) => format!("--{long}"),
+        None => values.join(" "),
+    }
+}
+
+/// Its name without its value.
+fn short_name(arg: &Arg) -> String {
+    arg.get_long()
+        .map_or_else(|| name(arg), |long| format!("--{long}"))
+}
+
+/// An option or argument, a line: its name, its short help, its values, its default.
+fn option(arg: &Arg) -> String {
+    let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    let help = match help.split_once(" [default: ") {
+        Some((help, default)) => format!("{help}; default: {}", default.trim_end_matches(']')),
+        None => help,
+    };
+    let mut line = format!("- `{}`: {help}", name(arg));
+    let values = arg.get_possible_values();
+    let explained = values
+        .iter()
+        .filter_map(|v| Some((v.get_name(), v.get_help()?)));
+    let explained: Vec<_> = explained
+        .map(|(value, help)| format!("`{value}` ({help})"))
+        .collect();
+    if arg.get_action().takes_values() && !explained.is_empty() {
+        let _ = write!(line, ": {}", explained.join(", "));
+    }
+    let default = arg.get_default_values();
+    if arg.get_action().takes_values() && !default.is_empty() && !arg.is_hide_default_value_set() {
+        let default: Vec<_> = default
+            .iter()
+            .map(|value| value.to_string_lossy())
+            .collect();
+        let _ = write!(line, "; default `{}`", default.join(" "));
+    }
+    line + ".\n"
+}
+
+fn options(command: &Command) -> impl Iterator<Item = &Arg> {
+    let args = command.get_arguments();
+    args.filter(|arg| !arg.is_hide_set() && !["help", "version"].contains(&arg.get_id().as_str()))
+}
+
+/// A command: its purpose, its options, its JSON. Options of `shared` are only named.
+fn section(name_of: &str, command: &Command, shared: &BTreeMap<String, usize>) -> String {
+    let text = |styled: Option<&clap::builder::StyledStr>| {
+        styled.map(ToString::to_string).unwrap_or_default()
+    };
+    // The pages about the watch explain it.
+    let about = match name_of {
+        "watch" => {
+            text(command.get_about())
+                + ": [the watch](watch.md), [fair shares](fair.md). `--schema` prints the fields of its JSON"
+        }
+        _ => match text(command.get_long_about()) {
+            long if long.is_empty() => text(command.get_about()),
+            long => long
+                .replacen("\n\n", ". ", 1)
+                .trim_end_matches('.')
+                .to_owned(),
+        },
+    };
+    let about = about.replace("docs/use/report.md", "[report](report.md)");
+    let mut out = format!("### {name_of}\n\n{about}.\n\n");
+    let is_shared = |arg: &&Arg| shared.get(&option(arg)).is_some_and(|count| *count > 1);
+    let own: String = options(command)
+        .filter(|arg| !is_shared(arg))
+        .map(option)
+        .collect();
+    let others: Vec<_> = options(command)
+        .filter(is_shared)
+        .map(|arg| format!("`{}`", short_name(arg)))
+        .collect();
+    out += &own;
+    if !others.is_empty() {
+        let also = if own.is_empty() { "Options" } else { "\nAlso" };
+        let _ = writeln!(out, "{also}: {}.", others.join(", "));
+    }
+    out + "\n" + &json_of(name_of)
+}
+
+fn reference() -> String {
+    let mut tree = Cli::command();
+    tree.build();
+    let commands = commands(&tree);
+    let mut shared: BTreeMap<String, usize> = BTreeMap::new();
+    for arg in commands.iter().flat_map(|(_, command)| options(command)) {
+        *shared.entry(option(arg)).or_default() += 1;
+    }
+    let several: String = shared
+        .iter()
+        .filter(|(_, count)| **count > 1)
+        .map(|(line, _)| line.as_str())
+        .collect();
+    let sections = commands
+        .iter()
+        .map(|(name, command)| section(name, command, &shared));
+    format!(
+        "\n### Options of several commands\n\n{several}\n{}",
+        sections.collect::<String>()
+    )
+}
+
+#[test]
+fn the_manual_has_every_option_and_every_field() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/use/commands.md");
     let text = fs::read_to_string(&file).unwrap();
-    let (before, rest) = text.split_once(begin).unwrap();
-    let (_, after) = rest.split_once(end).unwrap();
-    let renewed = format!("{before}{begin}{generated}{end}{after}");
+    let (before, rest) = text.split_once(BEGIN).unwrap();
+    let (_, after) = rest.split_once(END).unwrap();
+    let renewed = format!("{before}{BEGIN}{}{END}{after}", reference());
     if std::env::var_os("TCPILOT_RENEW").is_some() {
         fs::write(&file, &renewed).unwrap();
     }
@@ -166,17 +330,5 @@ pub(crate) fn assert_manual(begin: &str, end: &str, generated: &str) {
     assert!(
         stored == renewed,
         "docs/use/commands.md differs from line {differs:?} on; TCPILOT_RENEW=1 renews it"
-    );
-}
-
-#[test]
-fn the_manual_has_every_field_of_json() {
-    assert_manual(
-        BEGIN,
-        END,
-        &format!(
-            "\n{}",
-            [sections_of_the_pilot(), sections_of_the_watch()].concat()
-        ),
     );
 }

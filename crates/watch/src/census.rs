@@ -37,13 +37,13 @@ figures! {
         group: Group, "Group";
         /// The most likely algorithm.
         algorithm: Option<String>, "Algorithm";
-        /// Number of the flows. A flow counts once, where its first bytes do.
+        /// Its flows, each counted once, at its first bytes.
         flows: u64, "Flows";
-        /// Their bytes into the queue, without dropped ones. The first bytes of a flow count for its later group.
+        /// Bytes into the queue, without dropped ones; a flow's first bytes count for its later group.
         bytes: u64, Bytes, "Bytes";
-        /// Their part of the bytes of the device.
+        /// Part of the bytes of the device.
         share: f64, Share, "Share";
-        /// Packets of these flows dropped by the queue.
+        /// Packets dropped by the queue.
         drops: u64, Packets, "Drops";
     }
 }
@@ -52,9 +52,9 @@ figures! {
     /// The census of a day.
     #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
     pub Census {
-        /// Time since the first of these flows was counted, at most a day; 0 if the census is empty.
+        /// Time since its first flow, at most a day; 0 if empty.
         covers_s: i64, Seconds;
-        /// The rows, those with the most bytes first.
+        /// Rows, those with the most bytes first.
         rows: Vec<CensusRow>;
     }
 }

@@ -13,27 +13,27 @@ figures! {
     /// A capture. Each of its packets counts once.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
     pub CaptureView {
-        /// All packets.
+        /// All packets, and the judged ones (TCP, UDP).
         packets: u64, Packets;
-        /// Judged packets, of TCP and UDP.
+        /// All packets, and the judged ones (TCP, UDP).
         judged_packets: u64, Packets;
         /// IP, but neither TCP nor UDP.
         other_packets: u64, Packets;
         /// Not IP: ARP, MPLS, control packets of PPPoE.
         not_ip_packets: u64, Packets;
-        /// Fragments behind the first.
+        /// Fragments after the first.
         fragments: u64, Packets;
-        /// Packets whose headers were cut off by the snap length of the capture.
+        /// Headers cut off by the snap length.
         cut_packets: u64, Packets;
-        /// Packets of an unknown link type.
+        /// Unknown link type.
         other_link_packets: u64, Packets;
-        /// Packets without a time.
+        /// Without a time.
         timeless_packets: u64, Packets;
-        /// Packets already shown by another device of the capture.
+        /// Already shown by another device of the capture.
         doubled_packets: u64, Packets;
-        /// Packets with a time before an earlier packet's. They are judged as if they came at the same time.
+        /// With a time before an earlier packet's; judged as if at the same time.
         backward_packets: u64, Packets;
-        /// How the capture ends: `whole`, `cut` within a packet, or `damaged`.
+        /// `whole`, `cut` within a packet, or `damaged`.
         end: String;
     }
 }
@@ -48,13 +48,13 @@ figures! {
         present: bool;
         /// Time since the watch began.
         t_s: f64, Seconds;
-        /// The highest recent rate of leaving packets, over a tenth of a second.
+        /// Highest recent rate of leaving packets, over 0.1 s.
         link_rate: u64, BytesPerSecond;
-        /// The rate of leaving packets while others wait: the link's capacity. `null` until a queue was seen.
+        /// Rate of leaving packets while others wait: the link's capacity; `null` until a queue was seen.
         link_capacity: Option<u64>, BytesPerSecond;
-        /// The used part of the capacity, over about a second.
+        /// Used part of the link's capacity, over about a second.
         link_used: Option<f64>, Share;
-        /// The longest recent time of a packet in the queue.
+        /// Longest recent time of a packet in the queue.
         link_queue_us: u32, Microseconds;
         /// Packets into the queue.
         in_packets: u64, Packets;
@@ -62,17 +62,16 @@ figures! {
         out_packets: u64, Packets;
         /// Packets dropped in the queue, by the kernel's reports.
         dropped_packets: u64, Packets;
-        /// Further packets into the queue, neither TCP nor UDP.
+        /// Packets neither TCP nor UDP.
         other_packets: u64, Packets;
-        /// Packets whose headers could not be read.
+        /// Packets with unreadable headers.
         unreadable_packets: u64, Packets;
-        /// Data packets of hidden flows: no acknowledgement of theirs was seen here, or they are of UDP and not
-        /// QUIC.
+        /// Data packets of hidden flows: unacknowledged here, or UDP but not QUIC.
         unproved_packets: u64, Packets;
-        /// Packets counted by the queue but not seen by the programs, at least; `null` if the device has no
-        /// queue with counters.
+        /// Least number of packets counted by the queue but unseen by the programs; `null` without a queue with
+        /// counters.
         unseen_packets: Option<u64>, Packets;
-        /// Missed events: the program was already running on that CPU.
+        /// Events missed because the program was already running on that CPU.
         missed_events: u64;
         /// New connections between the ports and addresses of an earlier one.
         reused: u64;

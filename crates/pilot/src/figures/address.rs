@@ -9,32 +9,31 @@ figures! {
     /// An address, with and without steering.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub AddressView {
-        /// Its address or prefix; then its network namespace, interface and policy if they are not the usual ones.
+        /// Address or prefix; then namespace, interface and policy, if unusual.
         path: String;
-        /// The algorithm that its next connection most likely gets.
+        /// Most likely algorithm of its next connection.
         algorithm: String;
-        /// Rate expected of a usual connection with this algorithm, see `paths[].algorithms[].expected_rate`; `null` if
-        /// unknown.
+        /// `expected_rate` with it, as in `paths`.
         rate: Option<u64>, BytesPerSecond;
-        /// Lower end of the 95 % interval of this rate.
+        /// End of its 95 % interval.
         rate_low: Option<u64>, BytesPerSecond;
-        /// Upper end of the interval.
+        /// End of its 95 % interval.
         rate_high: Option<u64>, BytesPerSecond;
-        /// The same with the kernel's default; `null` if unknown.
+        /// The same with the kernel's default.
         rate_without: Option<u64>, BytesPerSecond;
-        /// Lower end of its interval.
+        /// End of its 95 % interval.
         rate_without_low: Option<u64>, BytesPerSecond;
-        /// Upper end of the interval.
+        /// End of its 95 % interval.
         rate_without_high: Option<u64>, BytesPerSecond;
-        /// How much more reward the algorithm brings than the kernel's default; `null` for the default itself.
+        /// Gain of reward over the kernel's default; `null` for the default.
         effect: Option<f64>, Share;
-        /// Lower end of the 95 % interval of the effect.
+        /// End of its 95 % interval.
         effect_low: Option<f64>, Share;
-        /// Upper end of the interval.
+        /// End of its 95 % interval.
         effect_high: Option<f64>, Share;
-        /// Whether the algorithm is surely better: the whole interval is above 0.
+        /// Whether the whole interval of the effect is above 0.
         sure: bool;
-        /// Segments retransmitted over segments sent.
+        /// Retransmitted share of segments.
         loss_ratio: Option<f64>, Share;
         /// Smoothed RTT.
         srtt_us: Option<u32>, Microseconds;

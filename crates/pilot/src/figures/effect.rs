@@ -10,46 +10,45 @@ figures! {
     /// Whether tcpilot helps.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub EffectReport {
-        /// Why the report has no result; `null` if it has one, or will have one.
+        /// Why there is no result; `null` if there is one, or will be.
         unknown: Option<String>;
-        /// Start of the comparison, in seconds since 1970.
+        /// Start of the comparison, and time of this report.
         since_unix_s: u64, Seconds;
-        /// Time of this report, in seconds since 1970.
+        /// Start of the comparison, and time of this report.
         now_unix_s: u64, Seconds;
         /// How connections are held out: by `prefix`, by `block` or for the whole `host`.
         design: String;
-        /// Intended percent of held-out connections: the price of this report.
+        /// Intended percent of held-out connections.
         hold_out_percent: u32;
-        /// Until then pairs follow each other without pause, in seconds since 1970; `null` if they do not.
+        /// End of a trial (pairs without pause); `null` if there is none.
         trial_until_unix_s: Option<u64>, Seconds;
-        /// Groups of addresses with at least one pair.
+        /// Groups of addresses with a pair.
         groups: u64;
         /// Groups active within a day.
         groups_active: u64;
-        /// Pairs of blocks. One block of a pair is steered, the other is held out.
+        /// Pairs of blocks: one steered, one held out.
         pairs: u64;
-        /// Connections in these pairs.
+        /// Connections in pairs.
         connections: u64;
-        /// Ended connections of 16 KiB or more since the start of the comparison.
+        /// Ended connections of 16 KiB or more.
         connections_all: u64;
         /// Held-out connections of 16 KiB or more.
         connections_held_out: u64;
-        /// Goodput missed by the held-out connections. 1 is the whole goodput of a connection; 0 if no
-        /// effect is shown.
+        /// Goodput missed by held-out connections, in whole connections; 0 if no effect is shown.
         hold_out_cost: f64;
-        /// Expected cost of exploration since the start, in the same unit.
+        /// Expected cost of exploration, in the same unit.
         explored: f64;
-        /// The change by steering, for each measure.
+        /// Change by steering.
         measures: Vec<MeasureView>;
-        /// The change by steering for each policy, if there are several.
+        /// Change for each policy, if there are several.
         policies: Vec<PolicyEffect>;
-        /// Groups, the one with the greatest loss first; at most 1000.
+        /// Groups by loss, the greatest first; at most 1000.
         worst: Vec<GroupView>;
-        /// Stops of steering by the guard, the newest first.
+        /// Stops of steering by the guard, newest first.
         stops: Vec<StopView>;
-        /// Earlier intervals of goodput, the oldest first.
+        /// Earlier intervals of goodput, oldest first.
         history: Vec<PointView>;
-        /// The connections' algorithms, hour by hour.
+        /// Algorithms of the connections, by hour.
         choices: Vec<ChoicesView>;
     }
 }
@@ -61,28 +60,27 @@ figures! {
         /// `goodput`, `time to complete` (of all connections, and of each class of sizes), `retransmitted`,
         /// or `RTT inflation`.
         name: String;
-        /// The change: 0.05 is 5 % more. For `retransmitted` it is 5 percentage points more. `null` below two
-        /// pairs.
+        /// 0.05 is 5 % more, for `retransmitted` 5 percentage points; `null` below two pairs.
         change: Option<f64>;
-        /// Lower end of the interval. In 95 % of all trials the interval holds the true change at all looks
-        /// together. `null` below 20 pairs.
+        /// End of an interval that holds the true change, at all looks together, in 95 % of trials; `null` below 20
+        /// pairs.
         low: Option<f64>;
-        /// Upper end of the interval.
+        /// End of an interval that holds the true change, at all looks together, in 95 % of trials; `null` below 20
+        /// pairs.
         high: Option<f64>;
         /// `better`, `worse`, `not shown` (an effect worth having would have shown) or `insufficient data`.
         verdict: String;
-        /// About how many pairs are missing for a verdict, if the effect stays as it was so far; `null` if none are.
+        /// Pairs missing for a verdict, if the effect stays; `null` if none.
         pairs_missing: Option<u64>;
-        /// Time until these pairs may be there; `null` if none are missing, or if there is no estimate.
+        /// Time until these may be there; `null` if unknown.
         ready_in_s: Option<u64>, Seconds;
-        /// How many pairs are missing for the first interval; `null` once there is one.
+        /// Pairs missing for the first interval; `null` once there is one.
         #[serde(default)]
         interval_pairs_missing: Option<u64>;
-        /// Time until these pairs may be there; `null` if none are missing, or if there is no estimate.
+        /// Time until these may be there; `null` if unknown.
         #[serde(default)]
         interval_in_s: Option<u64>, Seconds;
-        /// Sums over the pairs, in nats (for `retransmitted` as a share). You can add up the sums of several
-        /// hosts.
+        /// Sums over the pairs, in nats (`retransmitted`: a share). You can add them up over hosts.
         sums: Pairs;
     }
 }
@@ -91,11 +89,11 @@ figures! {
     /// The effect on the connections of a policy.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub PolicyEffect {
-        /// Name of the policy.
+        /// The policy.
         policy: String;
-        /// Connections in its pairs.
+        /// Its connections.
         connections: u64;
-        /// The change by steering, for each measure.
+        /// As above.
         measures: Vec<MeasureView>;
     }
 }
@@ -104,15 +102,15 @@ figures! {
     /// The effect on a group of addresses.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub GroupView {
-        /// Addresses of the group.
+        /// Its addresses, and pairs.
         group: String;
-        /// Pairs of the group.
+        /// Its addresses, and pairs.
         pairs: u64;
-        /// Change of goodput; 0.05 is 5 % more.
+        /// Change of goodput, and its interval; `null` below 20 pairs.
         change: f64;
-        /// Lower end of the interval; `null` below 20 pairs.
+        /// Change of goodput, and its interval; `null` below 20 pairs.
         low: Option<f64>;
-        /// Upper end of the interval.
+        /// Change of goodput, and its interval; `null` below 20 pairs.
         high: Option<f64>;
     }
 }
@@ -121,17 +119,17 @@ figures! {
     /// A stop of the guard.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub StopView {
-        /// The group of addresses; empty for the whole host.
+        /// Addresses; empty for the whole host.
         group: String;
-        /// The least loss of goodput within the interval; 0.05 is 5 %.
+        /// Least loss of goodput within the interval.
         harm: f64, Share;
-        /// Time of the stop, in seconds since 1970.
+        /// Begin and end.
         at_unix_s: u64, Seconds;
-        /// End of the stop, in seconds since 1970.
+        /// Begin and end.
         until_unix_s: u64, Seconds;
-        /// Whether the stop is in force.
+        /// Whether it is in force.
         active: bool;
-        /// The stop in words.
+        /// It in words.
         sentence: String;
     }
 }
@@ -140,15 +138,15 @@ figures! {
     /// The knowledge at a time.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub PointView {
-        /// Time, in seconds since 1970.
+        /// Time.
         at_unix_s: u64, Seconds;
         /// Pairs until then.
         pairs: u64;
-        /// Change of goodput.
+        /// Change of goodput, and its interval.
         change: f64;
-        /// Lower end of its interval.
+        /// Change of goodput, and its interval.
         low: f64;
-        /// Upper end of its interval.
+        /// Change of goodput, and its interval.
         high: f64;
     }
 }
@@ -157,7 +155,7 @@ figures! {
     /// The connections of an hour.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub ChoicesView {
-        /// Beginning of the hour, in seconds since 1970.
+        /// Beginning of the hour.
         at_unix_s: u64, Seconds;
         /// Connections by algorithm.
         connections: BTreeMap<String, u64>;

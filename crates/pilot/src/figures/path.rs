@@ -9,68 +9,62 @@ figures! {
     /// One path, as `tcpilot paths --json` prints it.
     #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
     pub PathView {
-        /// Network namespace: `host` for the daemon's own, the name in `ip netns`, or the inode number; `all` for a
-        /// path shared by all namespaces.
+        /// Network namespace: `host`, a name of `ip netns`, an inode number, or `all` if namespaces share the path.
         netns: String;
-        /// Remote addresses of the path.
+        /// Remote addresses.
         prefix: Prefix;
         /// `default`, or the name of a policy.
         policy: String;
-        /// Least RTT of the window (`learner.window_s`, at most twice as long).
+        /// Least RTT of the last `learner.window_s`, at most twice as long.
         min_rtt_us: Option<u32>, Microseconds, "min RTT";
-        /// RTT smoothed over connections, and samples of long ones, with gain 1/8.
+        /// RTT smoothed over connections and samples, with gain 1/8.
         srtt_us: Option<u32>, Microseconds, "smoothed RTT";
-        /// Highest delivery rate of the window. Application-limited samples do not count.
+        /// Highest delivery rate of the window, without application-limited samples.
         max_delivery_rate: Option<u64>, BytesPerSecond, "max rate";
         /// Ended and open connections.
         connections: u64, "connections";
-        /// Open connections, if tcpilot saw them open.
+        /// Open connections, if opened under tcpilot.
         live_flows: u32, "live";
-        /// Names of the processes with these connections, with `--processes`. Only root sees those of others.
+        /// Processes with these connections, with `--processes`.
         processes: Vec<String>;
-        /// Kubernetes pods with these connections, with `--processes`.
+        /// Their Kubernetes pods, likewise.
         pods: Vec<String>;
-        /// Segments retransmitted in the window over segments sent in it.
+        /// Retransmitted share of segments, in the window.
         loss_ratio: Option<f64>, Share, "loss";
         /// Highest slow start threshold of `ssthresh.window_s`.
         ssthresh: Option<u32>, Packets, "ssthresh";
-        /// Time since a connection last gave a measure.
+        /// Time since the last measure.
         age_s: f64, Seconds;
-        /// The algorithms to choose from, the default first.
+        /// Algorithms to choose from, the default first.
         algorithms: Vec<AlgorithmView>;
-        /// The algorithm that the others are compared with: the kernel's default in the network namespace of the path.
-        /// `null` if this default is not among the algorithms: then there is nothing to compare with.
+        /// Algorithm for comparison: the kernel's default in the path's namespace; `null` if tcpilot may not choose
+        /// it.
         baseline: Option<String>;
-        /// The node whose knowledge this is. `path` is the path itself. `group`, `site`, `class` and `global` show
-        /// the knowledge for unseen addresses below the node; they have no measures.
+        /// Node of this knowledge: `path`, or above it `group`, `site`, `class`, `global`.
         level: String;
-        /// The host's outgoing interface, or the number of another namespace's; `null` if all interfaces share the path.
+        /// Outgoing interface, or the number of another namespace's; `null` if interfaces share the path.
         interface: Option<String>;
-        /// The class of handshakes of the path: RTT, ECN, window, interface, side; `null` for the node
-        /// `global`.
+        /// Class of its handshakes: RTT, ECN, window, interface, side; `null` for `global`.
         class: Option<String>;
-        /// The path's own experience, counted in whole connections as of now. The rest of its knowledge comes
-        /// from its neighbours.
+        /// Own experience in whole connections, as of now; its other knowledge is its neighbours'.
         experience: f64;
-        /// Expected cost of exploration in its group of neighbours so far. 1 is the whole reward of a
-        /// connection.
+        /// Expected cost of exploration in its group so far; 1 is the whole reward of a connection.
         explored: f64;
-        /// Remaining budget of exploration there, in the same unit.
+        /// Remaining budget, in the same unit.
         budget: f64;
-        /// Share of the default's losses that came with a queue; 0.8 if nothing is known.
+        /// Share of the default's losses that came with a queue; 0.8 if unknown.
         queued_losses: f64, Share;
-        /// Gain over the default from which an algorithm is preferred here. It is large where losses come with a
-        /// queue, since others may share the queue (`shared_bonus_percent`).
+        /// Gain over the default before an algorithm is preferred; large if losses come with a queue.
         gain_needed: f64, Share;
-        /// Connections switched after lasting loss, since the start.
+        /// Connections switched after lasting loss.
         rescued: u64;
-        /// Switched connections with their former algorithm back, because the switch did not help.
+        /// Switched connections with their former algorithm again.
         undone: u64;
-        /// How often long connections were moved to a better algorithm, since the start.
+        /// Moves of long connections.
         moved: u64;
-        /// Time since the last detected change of the path or of a node above it; `null` if there was none.
+        /// Time since the last detected change of the path or a node above; `null` if none.
         changed_age_s: Option<f64>, Seconds;
-        /// The knowledge of other hosts of a fleet about the path's group; `null` if they have none.
+        /// Knowledge of other hosts of a fleet about its group; `null` if none.
         #[serde(default)]
         fleet: Option<FleetView>;
     }
@@ -80,46 +74,41 @@ figures! {
     /// An algorithm of a path.
     #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
     pub AlgorithmView {
-        /// Name of the congestion control.
+        /// Congestion control.
         name: String, "Algorithm";
-        /// The learner's measure for comparison, in millionths; less is better. Thompson: expected loss of
-        /// reward against the best algorithm. Epsilon-greedy: distance from the least RTT and the highest rate
-        /// of the path.
+        /// Learner's cost: expected loss of reward (thompson), or distance from the path's least RTT and highest
+        /// rate.
         cost: u64, Millionths, "Cost";
-        /// Ended connections with this algorithm.
+        /// Ended connections with it.
         chosen: u32, "Connections";
-        /// Its connections while it was the favourite, with a probability above one half.
+        /// Those while its probability was above one half.
         greedy: u32, "Greedy";
-        /// Its connections with a sample.
+        /// Those with a sample.
         samples: u32;
-        /// Connections rescued from it, since the start.
+        /// Those rescued from it.
         rescued: u32;
-        /// Least RTT of its connections in the window.
+        /// Their least RTT in the window.
         min_rtt_us: Option<u32>, Microseconds, "Min RTT";
-        /// Highest rate of its connections in the window.
+        /// Their highest rate in the window.
         max_delivery_rate: Option<u64>, BytesPerSecond, "Max rate";
-        /// Probability of this algorithm for the next connection.
+        /// Its probability for the next connection.
         share: f64, Share, "Share";
-        /// Why the algorithm may not be chosen on this path, as a sentence (see [ECN](configuration.md#ecn));
-        /// `null` if it may.
+        /// Why it may not be chosen here ([ECN](configuration.md#ecn)); `null` if it may.
         not_eligible: Option<String>;
-        /// Rate that the learner expects of a usual connection of this path with this algorithm: goodput, less the share
-        /// of retransmitted segments and a little for the queue it makes. `null` before the path's first sample, and
-        /// for a node above the paths.
+        /// Expected goodput of a usual connection, less its retransmitted share and a little for its queue; `null`
+        /// before a sample.
         expected_rate: Option<u64>, BytesPerSecond, "Rate";
-        /// Lower end of the 95 % interval of this rate.
+        /// End of its 95 % interval.
         expected_rate_low: Option<u64>, BytesPerSecond;
-        /// Upper end of the interval.
+        /// End of its 95 % interval.
         expected_rate_high: Option<u64>, BytesPerSecond;
-        /// How much more reward the algorithm brings than the baseline, as a part of the baseline's reward;
-        /// `null` for the baseline itself.
+        /// Gain of reward over the baseline, as a part of the baseline's; `null` for the baseline.
         effect: Option<f64>, Share, "Effect";
-        /// Lower end of the 95 % interval of the true effect.
+        /// End of its 95 % interval.
         effect_low: Option<f64>, Share, "From";
-        /// Upper end of the interval.
+        /// End of its 95 % interval.
         effect_high: Option<f64>, Share, "To";
-        /// Main source of the knowledge about this effect: `path`, `group`, `site`, `class` or
-        /// `global`; `null` if there is none yet.
+        /// Main source of this effect: `path`, `group`, `site`, `class` or `global`; `null` if none yet.
         learned_from: Option<String>, "Learned from";
     }
 }

@@ -17,7 +17,7 @@ figures! {
         pid: u32;
         /// Version of the kernel.
         kernel: String;
-        /// The cgroup whose sockets are steered.
+        /// Cgroup with the steered sockets.
         cgroup: String;
         /// Time since the daemon started.
         uptime_s: u64, Seconds;
@@ -25,63 +25,61 @@ figures! {
         dry_run: bool;
         /// Whether the programs are attached; false while the cgroup is missing.
         attached: bool;
-        /// The learner in force: `epsilon-greedy` or `thompson`.
+        /// `epsilon-greedy` or `thompson`.
         learner: String;
         /// Counts of the learner; `null` while it does not answer.
         learning: Option<LearningStatus>;
         /// Whether steering helps, in a line; `null` if the daemon cannot know.
         effect: Option<String>;
-        /// The addresses with the greatest gain in bytes per second, at most five, the surest first; among those with the most
-        /// connections.
+        /// At most five addresses with the greatest gain in bytes/s, the surest first.
         #[serde(default)]
         gains: Vec<AddressView>;
-        /// The algorithms to choose from.
+        /// Algorithms to choose from.
         algorithms: Vec<String>;
-        /// Configured algorithms missing on this host, with the reason.
+        /// Configured algorithms missing here, with reasons.
         algorithms_missing: Vec<String>;
-        /// The rescue's algorithm, after lasting loss; `null` if there is none.
+        /// Algorithm after lasting loss; `null` if none.
         rescue: Option<String>;
         /// Remembered paths.
         paths: u32;
-        /// Maximum number of remembered paths.
+        /// Maximum of remembered paths.
         paths_max: u32;
-        /// Connections opened since the start, by `why`.
+        /// Connections opened, by `why`.
         connections: BTreeMap<String, u64>;
-        /// Open connections among them.
+        /// Open connections among those opened.
         live_flows: u64;
-        /// Steered connections after their end.
+        /// Steered connections that ended.
         closed: u64;
-        /// Ended connections with a sample.
+        /// Those with a sample.
         charged: u64;
         /// Connections switched after lasting loss.
         rescues: u64;
-        /// How these switches ended, and why others were not made.
+        /// How these ended, and why others were not switched.
         rescued: RescueStatus;
-        /// How often long connections were moved to a better algorithm.
+        /// Moves of long connections to a better algorithm.
         moves: u64;
         /// Faults, a sentence each.
         degraded: Vec<String>;
-        /// How much of the host's traffic tcpilot can steer; `null` for the first seconds.
+        /// Steerable traffic of the host; `null` for the first seconds.
         traffic: Option<TrafficView>;
-        /// Whether choice distributions are valid. They are stale while the learner has given no heartbeat for ten
-        /// seconds: new connections then get the kernel's default.
+        /// Whether choice distributions are valid: not after ten seconds without a learner's heartbeat.
         choice_dists_valid: bool;
-        /// How often choice distributions became stale since the start.
+        /// How often choice distributions became invalid.
         choice_dists_expired: u64;
         /// The tunings; `null` if all are off.
         tunings: Option<TuningsStatus>;
         /// The part in a fleet; `null` without `[fleet]`.
         #[serde(default)]
         fleet: Option<FleetStatus>;
-        /// Calls of the BPF programs; 0 unless the sysctl `kernel.bpf_stats_enabled` is 1.
+        /// Calls of the BPF programs; 0 without the sysctl `kernel.bpf_stats_enabled`.
         bpf_events: u64;
-        /// Time spent in the BPF programs; 0 unless the sysctl `kernel.bpf_stats_enabled` is 1.
+        /// Time in the BPF programs; 0 without the sysctl `kernel.bpf_stats_enabled`.
         bpf_ns: u64, Nanoseconds;
         /// Resident memory of the daemon.
         resident_bytes: u64, Bytes;
-        /// The state file: it keeps the knowledge over restarts.
+        /// State file.
         state: String;
-        /// Counts of upgrades in place: to another program, or to the same one with a new configuration.
+        /// Upgrades in place, and reloads.
         take_overs: Upgrades;
     }
 }
@@ -90,18 +88,16 @@ figures! {
     /// The host's traffic since the daemon attached, and its steerable part. Counted about every ten seconds.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub TrafficView {
-        /// Steered bytes over all bytes of the devices, sent and received; at most 1. Held-out connections,
-        /// and the first few of a path, count as steered. `null` if nothing was sent or received, or if more
-        /// was steered than sent: some steered bytes then stay on this host, or leave by other devices.
+        /// Steered bytes over all bytes of the devices; held-out connections, and the first few of a path, count as
+        /// steered. `null` if unknown: no bytes, or steered ones that stay here or leave by other devices.
         share: Option<f64>, Share;
-        /// Acknowledged data of steered connections. If the daemon may not enter a namespace, connections there
-        /// count when they end.
+        /// Acknowledged data of steered connections, at the latest when they end.
         steered_bytes: u64, Bytes;
-        /// Bytes sent by the devices, with all headers and retransmissions.
+        /// Bytes sent by the devices, with headers and retransmissions.
         sent_bytes: u64, Bytes;
         /// Bytes received by the devices.
         received_bytes: u64, Bytes;
-        /// The counted devices: those of hardware, or if there are none, all but the loopback.
+        /// Counted devices: hardware, or if none, all but the loopback.
         devices: Vec<String>;
     }
 }
@@ -112,11 +108,11 @@ figures! {
     pub RescueStatus {
         /// Connections with more goodput after the switch.
         helped: u64;
-        /// Connections without more goodput, with their former algorithm again.
+        /// Connections without, with their former algorithm again.
         undone: u64;
-        /// Connections with heavy loss and a queue. This is congestion, so tcpilot did not switch them.
+        /// Connections with heavy loss and a queue: congestion, so not switched.
         own_losses: u64;
-        /// Connections with loss but without a queue, and still not switched, by the reason.
+        /// Connections with loss, without a queue, and not switched, by reason.
         withheld: BTreeMap<String, u64>;
     }
 }
@@ -125,37 +121,35 @@ figures! {
     /// The learner in the daemon.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub LearningStatus {
-        /// Known paths of all policies. Connections of one address count as several paths if their handshakes
-        /// differ.
+        /// Known paths. An address counts several times if its handshakes differ.
         paths: u64;
         /// Groups, sites and classes above the paths.
         nodes: u64;
-        /// Choice distributions usable by the programs.
+        /// Choice distributions.
         choice_dists: u64;
-        /// Maximum number of choice distributions.
+        /// Maximum of choice distributions.
         choice_dists_max: u64;
-        /// How often choice distributions were published.
+        /// Publications of choice distributions.
         publications: u64;
         /// Records from the programs.
         records: u64;
-        /// Records used to update the learner.
+        /// Records used by the learner.
         #[serde(alias = "taught")]
         updates: u64;
-        /// Rejected records, by the reason.
+        /// Rejected records, by reason.
         #[serde(alias = "silent")]
         rejected: BTreeMap<String, u64>;
-        /// Records lost for lack of space in the ring.
+        /// Records lost for lack of space.
         dropped: u64;
-        /// Time of each turn of the learner's thread, in seconds: twenty times a second it takes in records
-        /// and sweeps through choice distributions.
+        /// Time of the learner's turns, twenty a second, in s.
         turns: HistogramView;
-        /// Expected cost of exploration so far. 1 is the whole reward of a connection.
+        /// Expected cost of exploration; 1 is the whole reward of a connection.
         explored: f64;
-        /// Percent of the groups under steering.
+        /// Percent of groups under steering.
         steer_percent: u32;
         /// Counts of each policy.
         policies: Vec<PolicyStatus>;
-        /// The last detected changes of paths, the newest first.
+        /// Last detected changes of paths, newest first.
         changes: Vec<ChangeView>;
     }
 }
@@ -164,11 +158,11 @@ figures! {
     /// The choices of a policy.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub PolicyStatus {
-        /// Name of the policy.
+        /// Name and default of the policy.
         policy: String;
-        /// The default, for comparison with the others.
+        /// Name and default of the policy.
         default: String;
-        /// Its algorithms, with their connections.
+        /// Ended connections by algorithm.
         algorithms: Vec<DrawnAlgorithm>;
     }
 }
@@ -177,13 +171,13 @@ figures! {
     /// How often an algorithm was in force.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub DrawnAlgorithm {
-        /// Name of the congestion control.
+        /// Congestion control.
         name: String;
-        /// Ended connections with this algorithm.
+        /// Their number.
         connections: u64;
         /// Sum of their probabilities of getting it.
         probability: f64;
-        /// Their measures by group, if there are any.
+        /// Their measures by group.
         shown: Vec<ShownView>;
     }
 }
@@ -194,11 +188,11 @@ figures! {
     pub ShownView {
         /// `treated`, or `control` for held-out connections.
         group: String;
-        /// Goodput of connections, or of parts of long ones, while data was under way, in bytes per second.
+        /// Goodput while data was under way, in bytes/s.
         goodput: HistogramView;
         /// Least RTT of these connections, in seconds.
         min_rtt: HistogramView;
-        /// Smoothed RTT at their end, or at their last sample, in seconds.
+        /// Smoothed RTT at the end or last sample, in seconds.
         srtt: HistogramView;
         /// Segments with data, sent.
         segments: u64;
@@ -211,9 +205,9 @@ figures! {
     /// How many values lie between bounds.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub HistogramView {
-        /// Upper bounds of all counts; the last count has none.
+        /// Upper bounds of the counts, without the last one's.
         bounds: Vec<f64>;
-        /// Values up to each bound and above the one before.
+        /// Values up to each bound.
         counts: Vec<u64>;
         /// Sum of the values.
         sum: f64;
@@ -224,11 +218,11 @@ figures! {
     /// A path or a node above some was found to have changed.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub ChangeView {
-        /// `path`, `group`, `site`, `class` or `global`.
+        /// As in `paths`.
         level: String;
-        /// Its remote addresses.
+        /// Addresses and policy.
         prefix: String;
-        /// Name of the policy.
+        /// Addresses and policy.
         policy: String;
         /// Time since the change was found.
         age_s: f64, Seconds;
@@ -239,11 +233,11 @@ figures! {
     /// Upgrades in place: to another program, or to the same one with a new configuration.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub Upgrades {
-        /// Upgrades since the start.
+        /// How many succeeded.
         done: u64;
-        /// Refused upgrades since the start. The daemon went on as before each time.
+        /// How many were refused.
         refused: u64;
-        /// Why the last one was refused, a line each; empty if it was done.
+        /// Why the last one was refused.
         problems: Vec<String>;
     }
 }
@@ -252,15 +246,15 @@ figures! {
     /// The state in short.
     #[derive(Debug, Serialize)]
     pub StateSummary {
-        /// Source of these figures: the running daemon, or the file.
+        /// The daemon, or the file.
         from: String;
         /// Saved paths.
         paths: usize;
-        /// All connections of these paths.
+        /// Their connections.
         connections: u64;
-        /// Last use of the longest unused path, in seconds since 1970.
+        /// Last use of the longest unused path, and of any.
         oldest_unix_s: Option<u64>, Seconds;
-        /// Last use of any path, in seconds since 1970.
+        /// Last use of the longest unused path, and of any.
         newest_unix_s: Option<u64>, Seconds;
     }
 }

@@ -10,9 +10,9 @@ figures! {
     /// The tunings of one path, and the figures behind them.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub TuningView {
-        /// The inferred kind of network.
+        /// Inferred kind of network, and why.
         network: String;
-        /// The reason, as a sentence.
+        /// Inferred kind of network, and why.
         because: String;
         /// Greatest window that fitted in the last 30 to 60 s.
         saved_window: Option<u32>, Packets;
@@ -24,7 +24,7 @@ figures! {
         retreats: u32;
         /// Rate of a policer; `null` if none was found.
         policed_rate: Option<u64>, BytesPerSecond;
-        /// The tunings switched on by the policy for this path.
+        /// Tunings switched on for this path.
         tunings: Vec<TuneView>;
     }
 }
@@ -33,17 +33,17 @@ figures! {
     /// One tuning of a path.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub TuneView {
-        /// Name of the tuning.
+        /// The tuning.
         name: String;
         /// How often it was set.
         set: u32;
-        /// The last value, and the figures behind it; empty if there was none yet.
+        /// Last value, and the figures behind it; empty if none yet.
         last: String;
         /// Whether the guard has switched it off.
         switched_off: bool;
-        /// Why connections do not get the tuning now, though it is on; `null` if they do.
+        /// Why connections do not get it now; `null` if they do.
         waits: Option<String>;
-        /// Connections with the tuning.
+        /// Connections with it.
         with: CohortView;
         /// Connections held out from it, with the same fields.
         without: CohortView;
@@ -54,13 +54,13 @@ figures! {
     /// Connections in the guard's comparison.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub CohortView {
-        /// Number of connections.
+        /// Their number.
         connections: u32;
-        /// Connections with more than twice the path's least RTT at their end.
+        /// Those with more than twice the path's least RTT at their end.
         late: u32;
-        /// Segments sent.
+        /// Segments sent, and retransmitted.
         sent: u32, Packets;
-        /// Segments retransmitted.
+        /// Segments sent, and retransmitted.
         lost: u32, Packets;
     }
 }
@@ -80,19 +80,19 @@ figures! {
     /// All tunings, counted since the start.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub TuningsStatus {
-        /// The objective, unless a policy names another.
+        /// Objective and kind of network, unless a policy names others.
         objective: String;
-        /// The kind of network, unless a policy names another.
+        /// Objective and kind of network, unless a policy names others.
         network: String;
-        /// How often each tuning was set, by name.
+        /// How often each was set.
         set: BTreeMap<String, u64>;
-        /// How often the kernel refused it, by name.
+        /// How often the kernel refused it.
         refused: BTreeMap<String, u64>;
         /// Initial windows with a loss before all was acknowledged.
         retreats: u64;
         /// Acknowledgements with priority.
         acks_first: u64;
-        /// Tunings switched off by the guard, a sentence each.
+        /// Tunings switched off by the guard.
         guard: Vec<String>;
     }
 }

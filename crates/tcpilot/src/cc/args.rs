@@ -13,7 +13,7 @@ pub enum CcCommand {
         /// Print JSON for scripts instead of a table
         #[arg(long)]
         json: bool,
-        /// BPF file system for the pins of `cc load`
+        /// BPF file system with the pins of `cc load`
         #[arg(long, value_name = "DIR", default_value = DEFAULT_BPFFS)]
         bpffs: PathBuf,
     },
@@ -41,7 +41,7 @@ pub struct LoadArgs {
     /// Count acknowledgements as Linux's module of bic, hstcp or hybla does, instead of packets
     #[arg(long)]
     pub as_module: bool,
-    /// BPF file system to pin in
+    /// BPF file system with the pins of `cc load`
     #[arg(long, value_name = "DIR", default_value = DEFAULT_BPFFS)]
     pub bpffs: PathBuf,
 }
@@ -55,7 +55,7 @@ pub struct UnloadArgs {
     /// Unload even while sockets use it; they keep it until they close
     #[arg(long)]
     pub force: bool,
-    /// BPF file system with the pins
+    /// BPF file system with the pins of `cc load`
     #[arg(long, value_name = "DIR", default_value = DEFAULT_BPFFS)]
     pub bpffs: PathBuf,
 }

@@ -51,22 +51,21 @@ figures! {
     /// A congestion control.
     #[derive(Debug, PartialEq, Serialize)]
     pub Algorithm {
-        /// Its name, as `TCP_CONGESTION` takes it.
+        /// Its name for `TCP_CONGESTION`.
         name: String;
-        /// `registered`: the kernel's own, or somebody's BPF. `module`: the kernel has it as a module. The
-        /// others are tcpilot's: `pinned` is kept by a file, `held` by a process, and `available` is not
-        /// loaded.
+        /// `registered`: the kernel's own, or BPF of others. `module`: a module of the kernel. Of tcpilot's:
+        /// `pinned` by a file, `held` by a process, or `available`.
         state: State;
-        /// Whether new connections of this namespace get it, unless something chooses another.
+        /// Whether it is this namespace's default.
         default: bool;
-        /// TCP sockets that use it, in all namespaces accessible to tcpilot. Listening sockets count.
+        /// TCP sockets with it, also listening ones, in all accessible namespaces.
         sockets: u64;
-        /// The form of ECN requested by one of tcpilot's on this kernel: `accurate` (RFC 9768, the handshake
-        /// with ECT(1)) or `classic` (RFC 3168). Null if it asks for none, or is not tcpilot's.
+        /// ECN of one of tcpilot's on this kernel: `accurate` (RFC 9768, handshake with ECT(1)) or `classic` (RFC
+        /// 3168); `null` if none.
         ecn: Option<Ecn>;
-        /// Its use, in a few words.
+        /// Its use.
         good_for: Option<&'static str>;
-        /// The paper or RFC behind it.
+        /// Its paper or RFC.
         source: Option<&'static str>;
     }
 }

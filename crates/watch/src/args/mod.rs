@@ -42,7 +42,7 @@ pub struct WatchArgs {
     /// Network devices of this network namespace, whose queues are bottlenecks; up to 16
     #[arg(value_name = "DEV", required_unless_present_any = ["census", "schema", "read"])]
     pub devices: Vec<String>,
-    /// Judge the flows of a capture instead (pcap or pcapng, also gzipped; - for standard input), and print one report
+    /// Report on the flows of a capture instead (pcap or pcapng, also gzipped; - for standard input)
     ///
     /// It needs no privileges, and no BPF. The kernel's programs judge here, too, at the times of the capture.
     /// Flows of both directions are listed. A capture has no queue, so the column Queue shows the time of round
@@ -73,12 +73,10 @@ pub struct WatchArgs {
     /// Keep every round's and interval's measures in FILE, for training and replay
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
-    /// Measure every round of every flow. Without it, flows long in their group are measured in some
-    /// rounds only; with --record or --fair always in all
+    /// Measure every round also of flows long in their group, as --record and --fair do
     #[arg(long)]
     pub every_round: bool,
-    /// Rate of the link. P4air's rules then also know a flow's share of it; with --fair the device is limited
-    /// to it
+    /// Rate of the link, for P4air's rules; with --fair the device is limited to it
     #[arg(long = "rate", value_name = "MBIT")]
     pub rate_mbit: Option<f64>,
     /// Another device, past which the acknowledgements go, in either direction
@@ -86,8 +84,7 @@ pub struct WatchArgs {
     /// At an ifb it is the device whose incoming packets are redirected to it. It needs kernel 6.6.
     #[arg(long, value_name = "DEV", conflicts_with = "one_way")]
     pub acks_at: Option<String>,
-    /// Use this if acknowledgements take another way: a flow then counts after 64 packets, without proof that
-    /// it is real
+    /// For acknowledgements on another way: a flow counts after 64 packets, without proof that it is real
     #[arg(long)]
     pub one_way: bool,
     /// Also watch conversations over UDP that are not QUIC, by rate only; --fair and --mark udp=… include it
@@ -102,15 +99,13 @@ pub struct WatchArgs {
     /// File of the census
     #[arg(long, value_name = "FILE", default_value = DEFAULT_CENSUS)]
     pub census_file: PathBuf,
-    /// Answer HTTP: /metrics for Prometheus, /healthz and /readyz. If you give only a port, its address is
-    /// 127.0.0.1
+    /// Answer HTTP: /metrics for Prometheus, /healthz, /readyz; a port alone means 127.0.0.1
     #[arg(long, value_name = "ADDR", value_parser = listen_address)]
     pub listen: Option<SocketAddr>,
     /// Send flow records to a collector, by IPFIX over UDP: each minute, and when a flow ends
     #[arg(long, value_name = "HOST:PORT")]
     pub ipfix: Option<String>,
-    /// Private enterprise number of the fields for group and algorithm [default: 32473, which RFC 5612 reserves for
-    /// examples]
+    /// Private enterprise number of the fields for group and algorithm [default: 32473, for examples (RFC 5612)]
     #[arg(
         long,
         value_name = "NUMBER",
@@ -118,10 +113,9 @@ pub struct WatchArgs {
         hide_default_value = true
     )]
     pub ipfix_enterprise: u32,
-    /// Mark the packets of these groups, for a qdisc of yours (MARK, as fw filters and cake's fwmark read it), or
-    /// for other hosts (DSCP)
+    /// Mark the packets of these groups, for a qdisc of yours (MARK) or for other hosts (dscp:DSCP)
     ///
-    /// GROUP=MARK, GROUP=MARK/MASK or GROUP=dscp:DSCP, several with commas: loss=1,model=2 or udp=dscp:cs1. Packets
+    /// GROUP=MARK, as fw filters and cake's fwmark read it, GROUP=MARK/MASK or GROUP=dscp:DSCP, several with commas: loss=1,model=2 or udp=dscp:cs1. Packets
     /// of the other groups stay as they are. It needs kernel 6.6, and ends with the process, however that ends.
     #[arg(long, value_name = "GROUP=MARK", value_delimiter = ',', value_parser = group_mark)]
     pub mark: Vec<GroupMark>,
@@ -132,8 +126,7 @@ pub struct WatchArgs {
     /// Another model, as `python -m tcplab.studies.watch train` writes it
     #[arg(long, value_name = "FILE")]
     pub model: Option<PathBuf>,
-    /// Another extrapolation model, for paths beyond the range of --model, as the same command writes it with
-    /// --extrapolation; with --model alone there is none
+    /// Another model for paths beyond the range of --model, as the same command writes it with --extrapolation
     #[arg(long, value_name = "FILE", alias = "wide-model")]
     pub extrapolation_model: Option<PathBuf>,
     /// Another model for QUIC, as the same command writes it with --quic
@@ -186,8 +179,10 @@ pub struct FairArgs {
     /// Make the groups share the link: queues of their own replace the device's root qdisc
     #[arg(long)]
     pub fair: bool,
-    /// With --fair: loss, delay, loss-delay, model and unknown share 4 times this many queues. Ants, mice,
-    /// unreplied flows and delayed flows have one each
+    /// With --fair: the groups of long flows share 4 times this many queues
+    ///
+    /// These are loss, delay, loss-delay, model and unknown. Ants, mice, unreplied flows and delayed flows have one
+    /// queue each.
     #[arg(long, value_name = "K", default_value_t = 8, value_parser = clap::value_parser!(u16).range(2..=64))]
     pub queues: u16,
     /// With --fair: kind of qdisc with the queues
@@ -196,10 +191,10 @@ pub struct FairArgs {
     /// With --fair: allowed actions on flows above their share in a shared queue
     #[arg(long, value_name = "NAME", value_delimiter = ',', num_args = 1.., default_value = "all")]
     pub actions: Vec<Action>,
-    /// With --fair: the unit with one share: `flow`, each flow; `source` or `destination`, all flows of an
-    /// address together; `destination/24`, all flows to a prefix, `destination/24/48` with a length for IPv6
+    /// With --fair: the unit with one share: `flow`, `source`, `destination`, or a prefix as in `destination/24/48`
     ///
-    /// Use `destination` on the device towards your subscribers, and `source` on the device towards the Internet.
+    /// `source` or `destination`: all flows of an address together; `destination/24`: all flows to a prefix;
+    /// `destination/24/48` with a length for IPv6. Use `destination` on the device towards your subscribers, and `source` on the device towards the Internet.
     /// The flows of one subscriber wait together, whatever their groups are. IPv6 prefixes have 64 bits unless you
     /// give another length.
     #[arg(long, value_name = "UNIT", default_value_t = Share::Flow)]

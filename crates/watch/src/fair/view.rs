@@ -22,25 +22,25 @@ figures! {
     /// A group's queues, or those of nobody's group.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
     pub QueuesView {
-        /// The group. `unreplied` and `slow` have queues, too.
+        /// The group; also `unreplied` and `slow`.
         group: &'static str, "Queues of";
-        /// Number of its flows.
+        /// Its flows, and its queues.
         flows: usize, "Flows";
-        /// Number of its queues.
+        /// Its flows, and its queues.
         queues: usize, "Queues";
-        /// Packets sent since the start.
+        /// Packets sent.
         packets: u64, Packets, "Packets";
-        /// Bytes sent since the start.
+        /// Bytes sent.
         bytes: u64, Bytes;
         /// Waiting packets.
         backlog: u64, Packets, "Waiting";
-        /// Packets for which there was no room.
+        /// Packets without room.
         overflows: u64, Packets, "Overflows";
-        /// Packets dropped because their flow was above its share.
+        /// Packets dropped as their flow was above its share.
         dropped: u64, Packets, "Dropped";
         /// Packets through the slow queue.
         delayed: u64, Packets, "Delayed";
-        /// Acknowledgements whose window was shrunk.
+        /// Acknowledgements with a shrunk window.
         shrunk: u64, "Shrunk";
     }
 }
@@ -49,24 +49,23 @@ figures! {
     /// All queues.
     #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
     pub FairView {
-        /// The qdisc with the queues: `htb` or `bpf`.
+        /// `htb` or `bpf`.
         qdisc: &'static str;
-        /// Number of all queues.
+        /// All queues.
         queues: usize;
-        /// Allowed rate of each flow, or with `--share` of all flows of a subscriber together.
+        /// Allowed rate of each flow, or of each subscriber with `--share`.
         share_rate: u64, BytesPerSecond;
-        /// Sending flows, or with `--share` subscribers.
+        /// Sending flows, or subscribers with `--share`.
         sharers: usize;
-        /// How often a flow changed its queue.
+        /// Changes of queue by flows.
         moves: u64;
         /// Packets put into a queue.
         classified: u64, Packets;
-        /// Data packets of flows without an order yet.
+        /// Data packets of flows not yet in a queue of their group.
         without_order: u64, Packets;
-        /// Mean time of tcpilot's programs in the qdisc for a packet; `null` unless
-        /// `kernel.bpf_stats_enabled` is 1.
+        /// Mean time of the programs in the qdisc for a packet; `null` without `kernel.bpf_stats_enabled`.
         classifier_ns: Option<u64>, Nanoseconds;
-        /// The queues of each group.
+        /// Queues of each group.
         groups: Vec<QueuesView>;
     }
 }

@@ -31,15 +31,15 @@ figures! {
     /// One flow.
     #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
     pub FlowView {
-        /// The device whose queue it passes.
+        /// Device with the queue.
         device: String, "Device";
-        /// Number of the flow at its device. A new connection between the same ports has another.
+        /// Number at its device; a new connection between the same ports has another.
         id: u32;
         /// `source > destination`, with ports.
         flow: String, "Flow";
         /// `tcp`, `quic`, or `udp` for other UDP.
         protocol: Protocol, "Protocol";
-        /// How the flow treats the queue: a group of [watch.md](watch.md).
+        /// Its [group](watch.md#groups).
         group: Group, "Group";
         /// The most likely algorithm.
         algorithm: Option<String>, "Algorithm";
@@ -47,32 +47,31 @@ figures! {
         confidence: Option<f64>, Share, "Confidence";
         /// Probability that the group is right.
         group_confidence: Option<f64>, Share;
-        /// Rate of the bytes below, over the last second; in a report, over its life.
+        /// Rate of these bytes over the last second; in a report, over its life.
         rate: u64, BytesPerSecond, "Rate";
-        /// Bytes into the queue since the flow was first seen, without dropped ones.
+        /// Bytes into the queue since it was first seen, without dropped ones.
         bytes: u64, Bytes;
         /// Packets likewise, modulo 2³².
         packets: u32, Packets;
-        /// RTT of the last round. `null` if the sender's share of it is not known.
+        /// RTT of the last round; `null` if the sender's share is unknown.
         rtt_us: Option<u32>, Microseconds, "RTT";
         /// Least RTT, likewise.
         min_rtt_us: Option<u32>, Microseconds;
-        /// Whether its handshake was seen. If not, TCP's timestamps show the sender's share of its RTT after some rounds.
+        /// Whether its handshake was seen.
         handshake: bool;
-        /// Whether the spin bit of QUIC shows the rounds; if not, the handshake and the queue do. `null`: not QUIC.
+        /// Whether QUIC's spin bit shows the rounds; `null`: not QUIC.
         spin: Option<bool>;
-        /// Whether it is tracked lightly: its group is settled, so for a while its packets are counted, but its rounds
-        /// are not measured.
+        /// Whether its packets are counted but its rounds not measured for a while, as its group is settled.
         light_tracking: bool;
-        /// Mean time of a packet in the queue, over the last second; in a report, over the flow's life.
+        /// Mean time of a packet in the queue over the last second; in a report, over its life.
         queue_us: Option<u32>, Microseconds, "Queue";
-        /// Packets dropped by the queue since the flow was first seen, as the kernel reports them.
+        /// Packets dropped by the queue since it was first seen, by the kernel's reports.
         drops: u32, Packets, "Drops";
-        /// Time since the flow was first seen.
+        /// Time since it was first seen.
         age_s: f64, Seconds, "Age";
-        /// Observed rounds of the flow; a round lasts about a round trip.
+        /// Observed rounds, of about a round trip each.
         rounds: u32;
-        /// Why the flow is in this group.
+        /// Why it is in this group.
         why: &'static str, "Why";
     }
 }
@@ -85,13 +84,13 @@ figures! {
         device: String, "Device";
         /// The group.
         group: Group, "Group";
-        /// Number of its flows.
+        /// Its flows.
         flows: usize, "Flows";
-        /// Rate of these flows together; in a report, over all of its time.
+        /// Their rate together; in a report, over the whole time.
         rate: u64, BytesPerSecond, "Rate";
-        /// Its part of the rate of all groups.
+        /// Part of the rate of all groups.
         share: f64, Share, "Share";
-        /// Packets of these flows dropped by the queue.
+        /// Their packets dropped by the queue.
         drops: u64, Packets, "Drops";
     }
 }
