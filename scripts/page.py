@@ -4,12 +4,11 @@
     scripts/as-root .cache/venv/bin/python scripts/page.py [--seconds 90] [--pictures]
         [--binaries target/release]
 
-Six groups of addresses lie behind one link; three of them lose packets. The cgroup and the folder of
-the state have hostile names. The page must load, sort, filter, and tell a path's story, by mouse and
-keyboard; axe must find nothing in light and dark; a narrow screen must not scroll sideways; and a
-dead daemon must show. `--pictures` renews docs/use/page.png and docs/use/page-phone.png.
-
-Needs root and chromium; makes two network namespaces and a cgroup, and removes them.
+Six groups of addresses lie behind one link; three of them lose packets. The cgroup and the folder
+of the state have hostile names. The page must load, sort, filter, and tell a path's story, by mouse
+and keyboard; axe must find nothing in light and dark; a narrow screen must not scroll sideways; and
+a dead daemon must show. `--pictures` renews docs/use/page.png and docs/use/page-phone.png. Needs
+root and chromium; makes two network namespaces and a cgroup, and removes them.
 """
 
 from __future__ import annotations
@@ -48,9 +47,7 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=float, default=90)
     parser.add_argument("--binaries", type=Path, default=ROOT / "target/release")
-    parser.add_argument(
-        "--pictures", action="store_true", help="renew those of the manual"
-    )
+    parser.add_argument("--pictures", action="store_true", help="renew those of the manual")
     parser.add_argument("--look", type=Path, help="put screenshots of all states here")
     options = parser.parse_args()
     binaries = options.binaries.resolve()
@@ -124,9 +121,7 @@ def chromium(folder: Path, near: str) -> Iterator[Browser]:
     """A browser in the daemon's namespace, whose loopback it needs."""
     program = shutil.which("chromium") or sys.exit("page: apt-get install chromium")
     wrapper = folder / "chromium"
-    wrapper.write_text(
-        f'#!/bin/sh\nexec nsenter --net=/run/netns/{near} {program} "$@"\n'
-    )
+    wrapper.write_text(f'#!/bin/sh\nexec nsenter --net=/run/netns/{near} {program} "$@"\n')
     wrapper.chmod(0o755)
     with sync_playwright() as driver:
         # Root could not start its sandbox.
@@ -136,9 +131,7 @@ def chromium(folder: Path, near: str) -> Iterator[Browser]:
 
 
 @contextlib.contextmanager
-def window(
-    browser: Browser, size: dict[str, int] = WIDE, **more: Any
-) -> Iterator[Page]:
+def window(browser: Browser, size: dict[str, int] = WIDE, **more: Any) -> Iterator[Page]:
     """The page. Errors of its script, and requests to others than the daemon, fail the check."""
     context = browser.new_context(viewport=size, **more)
     page = context.new_page()
@@ -158,9 +151,7 @@ def window(
     yield page
     # A busy daemon refuses a story, and a dead one refuses connections; Chromium reports both.
     known = ("503", "ERR_CONNECTION_REFUSED")
-    assert [text for text in wrong if not any(one in text for one in known)] == [], (
-        wrong
-    )
+    assert [text for text in wrong if not any(one in text for one in known)] == [], wrong
     context.close()
 
 
@@ -266,9 +257,7 @@ def check_story(page: Page) -> None:
 def check_keyboard(page: Page) -> None:
     page.locator("#paths thead button").nth(7).focus()
     page.keyboard.press("Enter")
-    expect(page.locator("#paths thead th").nth(7)).to_have_attribute(
-        "aria-sort", "ascending"
-    )
+    expect(page.locator("#paths thead th").nth(7)).to_have_attribute("aria-sort", "ascending")
     page.keyboard.press("Tab")
     first = page.locator(".open").first
     expect(first).to_be_focused()
@@ -294,9 +283,7 @@ def check_hostile_documents(page: Page) -> None:
     def spoil(value: Any) -> Any:
         if isinstance(value, dict):
             kept = ("schema", "prefix")
-            return {
-                key: one if key in kept else spoil(one) for key, one in value.items()
-            }
+            return {key: one if key in kept else spoil(one) for key, one in value.items()}
         if isinstance(value, list):
             return [spoil(one) for one in value]
         return (
@@ -335,10 +322,7 @@ def check_hostile_documents(page: Page) -> None:
     page.locator(".open").first.click()
     expect(page.locator(".story")).to_contain_text("Last decisions")
     expect(page.locator(".story .rows").first).to_contain_text(HOSTILE)
-    assert (
-        page.locator("main img").count() == 0
-        and page.locator("main script").count() == 0
-    )
+    assert page.locator("main img").count() == 0 and page.locator("main script").count() == 0
     assert page.title().startswith("tcpilot"), page.title()
 
 
@@ -354,7 +338,8 @@ def check_narrow(page: Page) -> None:
 def check_shifts(page: Page) -> None:
     """Nothing jumps while the page loads and lives."""
     page.add_init_script(
-        "window.shifts = 0; new PerformanceObserver((list) => { for (const one of list.getEntries())"
+        "window.shifts = 0;"
+        " new PerformanceObserver((list) => { for (const one of list.getEntries())"
         " if (!one.hadRecentInput) window.shifts += one.value; })"
         ".observe({ type: 'layout-shift', buffered: true });"
     )
@@ -362,9 +347,7 @@ def check_shifts(page: Page) -> None:
     expect(page.locator("#effect svg, #effect p").first).to_be_visible()
     page.wait_for_timeout(5000)
     shifts = page.evaluate("window.shifts")
-    assert shifts < 0.1, (
-        f"a layout shift of {shifts:.3f}; 0.1 is the most of a good page"
-    )
+    assert shifts < 0.1, f"a layout shift of {shifts:.3f}; 0.1 is the most of a good page"
 
 
 def check_axe(browser: Browser, scheme: str) -> None:
@@ -418,9 +401,7 @@ def check_strangers(near: str, far: str) -> None:
     )
     for path in paths:
         assert fetch(far, "10.78.0.1", path)[0] == "403", path
-        assert (
-            fetch(near, "127.0.0.1", path, "-H", "Host: attacker.example")[0] == "403"
-        ), path
+        assert fetch(near, "127.0.0.1", path, "-H", "Host: attacker.example")[0] == "403", path
         assert fetch(near, "127.0.0.1", path, "-X", "POST")[0] == "405", path
     assert fetch(far, "10.78.0.1", "/metrics")[0] == "200"
     print("page: check_strangers", flush=True)
@@ -434,9 +415,7 @@ def check_flood(near: str) -> None:
     loop = "while :; do curl -s " + " ".join(urls) + ">/dev/null; done"
     with ExitStack() as stack:
         for _ in range(4):
-            stack.enter_context(
-                process([*words.split(), loop], stderr=subprocess.DEVNULL)
-            )
+            stack.enter_context(process([*words.split(), loop], stderr=subprocess.DEVNULL))
         slowest = 0.0
         for _ in range(20):
             begun = time.monotonic()

@@ -61,13 +61,14 @@ fn is_own_name(field: &str, host: &str) -> bool {
         Some((name, port)) if port.parse::<u16>().is_ok() => name,
         _ => field,
     };
-    if let Some(inner) = name.strip_prefix('[') {
-        return inner
-            .strip_suffix(']')
-            .is_some_and(|inner| inner.parse::<Ipv6Addr>().is_ok());
-    }
+    let bracketed = name
+        .strip_prefix('[')
+        .and_then(|inner| inner.strip_suffix(']'));
     let is = |own: &str| !own.is_empty() && name.eq_ignore_ascii_case(own);
-    name.parse::<Ipv4Addr>().is_ok() || is("localhost") || is(host)
+    bracketed.is_some_and(|inner| inner.parse::<Ipv6Addr>().is_ok())
+        || name.parse::<Ipv4Addr>().is_ok()
+        || is("localhost")
+        || is(host)
 }
 
 /// A request for tests.
