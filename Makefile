@@ -193,6 +193,10 @@ image: dist ## a container image of the static binary: target/dist
 		packaging/container/image $(TARGET)/$$(uname -m)-unknown-linux-gnu/release/tcpilot $$arch $$version $$file; \
 		echo $$file
 
+release-artifacts: ## all files of a release, for x86-64 and arm64, with checksums: target/release-artifacts
+	@scripts/setup release
+	@packaging/release
+
 build: ## build target/release/tcpilot
 	@scripts/setup build
 	@test -e $(TARGET)/release/tcpilot || echo 'building tcpilot for the first time; this takes a few minutes' >&2
@@ -203,4 +207,4 @@ release: build
 	@$(CARGO) build --release --bins
 
 .PHONY: help setup build run demo fleet-demo test test-all clang-test check deny book fuzz soak prove unit-test unit-test-rust unit-test-lab host-test mpquic-test upgrade-test vm-test \
-	vm-test-ends learner-test machine-test arm64-test metrics-test collector-test browser-test bench lab lab-test experiments deb dist arm64 image release
+	vm-test-ends learner-test machine-test arm64-test metrics-test collector-test browser-test bench lab lab-test experiments deb dist arm64 image release release-artifacts

@@ -1,4 +1,4 @@
-"""The package's content.  Needs `make deb`, a part of `make machine-test`."""
+"""The packages' content.  Needs `make deb`, a part of `make machine-test`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,19 @@ pytestmark = pytest.mark.vm
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("package")
-    subprocess.run(["dpkg-deb", "-x", package(), folder], check=True)
+    for one in (package(), documents()):
+        subprocess.run(["dpkg-deb", "-x", one, folder], check=True)
     return folder
+
+
+def documents() -> Path:
+    name = package().name.replace("tcpilot_", "tcpilot-doc_").replace("_amd64", "_all")
+    return package().with_name(name)
+
+
+def test_programs_come_without_the_documents() -> None:
+    assert package().stat().st_size < 6_000_000
+    assert documents().stat().st_size > 1_000_000
 
 
 def test_each_link_between_its_documents_leads_somewhere(files: Path) -> None:
