@@ -27,7 +27,16 @@ fn told() -> String {
         }],
         ..Default::default()
     };
-    text(learning(), Some(effect)).unwrap()
+    let mut status = learning();
+    status.fleet = Some(FleetStatus {
+        groups_said: 210,
+        said_ago_s: Some(41.0),
+        groups_heard: 5400,
+        heard_ago_s: Some(380.0),
+        refused: [("version".to_owned(), 2)].into(),
+        ..Default::default()
+    });
+    text(status, Some(effect)).unwrap()
 }
 
 #[test]
@@ -51,6 +60,9 @@ fn figures_are_samples_with_labels_of_few_values() {
         "tcpilot_effect_ratio{measure=\"RTT inflation\",bound=\"estimate\"} 0.12",
         "tcpilot_guard_stops{scope=\"group\"} 1.0",
         "tcpilot_guard_stops{scope=\"host\"} 0.0",
+        "tcpilot_fleet_groups{direction=\"heard\"} 5400.0",
+        "tcpilot_fleet_age_seconds{direction=\"said\"} 41.0",
+        "tcpilot_fleet_refused_total{reason=\"version\"} 2.0",
     ] {
         assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
     }
