@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tcplab.studies.watch import judge, simulated, train
+from tcplab.studies.watch.features import FEATURES
 from tcplab.studies.watch.simulated import FRAME, LAWS, Bottleneck
 from tcplab.studies.watch.traces import Trace
 
@@ -150,3 +151,13 @@ def test_simulated_model_decides_beyond_the_recorded_rates() -> None:
         found = judge.by_finished(flows, liar if is_beyond else one, extrapolation=beyond)
         assert [o.group for o in found] == ["loss", "delay"]
         assert all((o.sure <= 0.5) == is_beyond for o in found)
+
+
+@pytest.mark.parametrize("super_packets", [1, 16])
+def test_a_share_measured_too_long_lets_no_steady_window_fall(super_packets: int) -> None:
+    """Looked at a millisecond late, windows had packets in them that answer later
+    acknowledgements, and in the next round they seemed to fall without a loss."""
+    path = Bottleneck(31, 67, 1.5, 30, up_share=0.5, super_packets=super_packets, share_late_ms=1.0)
+    flows = simulated.traces(path, ["reno", "cubic", "bic", "reno"])
+    falls = [flow.features[-60:, FEATURES.index("backoffs")].mean() for flow in flows]
+    assert max(falls) < 1, falls

@@ -76,15 +76,13 @@ fn far_sender(lab: &Lab, ms: u32) -> Netns {
     sender
 }
 
-/// What a watch recorded of a flow from `sender` to the far end. `begun` runs when it has begun.
-fn recorded(lab: &Lab, sender: &Netns, cc: &str, begun: impl FnOnce()) -> Vec<tp_round> {
+/// What a watch recorded of a flow from `sender` to the far end.
+fn recorded(lab: &Lab, sender: &Netns, cc: &str) -> Vec<tp_round> {
     let file = lab.dir.path().join("rounds");
     let record = ["--record", file.to_str().unwrap()];
     let mut watching = Watching::start(Place::outside(&lab.net.near), "eth0", &record);
-    let mut client = sends(sender, &format!("--seconds 12 --cc {cc}"));
-    watching.until("it has begun", |look| (look.flows.len() == 1).then_some(()));
-    begun();
-    assert!(client.wait().success());
+    let words = format!("bulk --to {FAR}:{PORT} --seconds 12 --cc {cc}");
+    assert!(lab.try_run(Place::outside(sender), &words).status.success());
     watching.until("everything has left", |look| {
         (look.flows.len() == 1 && look.flows[0]["rate"] == 0).then_some(())
     });
@@ -98,7 +96,7 @@ fn recorded(lab: &Lab, sender: &Netns, cc: &str, begun: impl FnOnce()) -> Vec<tp
 #[test]
 fn a_far_senders_window_is_whole() {
     let lab = Lab::new();
-    let rounds = recorded(&lab, &far_sender(&lab, 60), "reno", || ());
+    let rounds = recorded(&lab, &far_sender(&lab, 60), "reno");
     let later = &rounds[30..];
     let windows = later.iter().map(|r| r.flight_max_bytes / r.segment_bytes);
     let least = windows.clone().min().unwrap();
@@ -109,45 +107,11 @@ fn a_far_senders_window_is_whole() {
     assert!(most >= 100, "{most} packets");
 }
 
-/// The handshake is late by 8 ms more than all that follows. A window counted with this delay has packets in it that answer
-/// later acknowledgements, here some five of 50 to 90.
-#[test]
-fn a_late_handshake_leaves_a_steady_window_steady() {
-    let lab = Lab::new();
-    let sender = far_sender(&lab, 68);
-    let netns = lab.net.near.name();
-    lab.net.shape(Shape::Of(
-        "handle 7: tbf rate 10mbit burst 3kb limit 300000",
-    ));
-    let rounds = recorded(&lab, &sender, "reno", || {
-        sh(&format!(
-            "tc -n {netns} qdisc change dev behind0 root netem delay 60ms limit 10000"
-        ));
-    });
-    // Reno never shrinks its window while nothing is lost.
-    let steady = rounds[20..].windows(4).filter(|four| {
-        four.iter()
-            .all(|r| r.again_packets + r.dropped_packets == 0)
-    });
-    let packets = |r: &tp_round| f64::from(r.flight_max_bytes) / f64::from(r.segment_bytes);
-    let (mut falls, mut all) = (0, 0);
-    for four in steady {
-        let (before, now) = (packets(&four[2]), packets(&four[3]));
-        falls += u32::from(now < before - 1.5 && now < before * 31.0 / 32.0);
-        all += 1;
-    }
-    assert!(all >= 30 && falls * 20 <= all, "{falls} of {all}");
-}
-
-fn sends(sender: &Netns, how: &str) -> Running {
-    let words = format!("bulk --to {FAR}:{PORT} {how}");
+fn late(lab: &Lab, sender: &Netns) -> (Watching, Running) {
+    let words = format!("bulk --to {FAR}:{PORT} --seconds 600");
     let mut command = Place::outside(sender).command("flowgen");
     command.args(words.split(' ')).stdout(Stdio::null());
-    Child(command.spawn().unwrap())
-}
-
-fn late(lab: &Lab, sender: &Netns) -> (Watching, Running) {
-    let client = sends(sender, "--seconds 600");
+    let client: Running = Child(command.spawn().unwrap());
     until("it sends", || {
         let text = sh(&format!(
             "tc -n {} -s qdisc show dev eth0",
@@ -196,7 +160,7 @@ fn again_of(disorder: &str) -> (u64, u64) {
     sh(&format!(
         "tc -n {netns} qdisc add dev behind0 root netem limit 10000 {disorder}"
     ));
-    let rounds = recorded(&lab, &sender, "reno", || ());
+    let rounds = recorded(&lab, &sender, "reno");
     let seen = rounds.iter().map(|r| u64::from(r.again_packets)).sum();
     (seen, sent_again(&sender))
 }

@@ -44,8 +44,11 @@ class _Path(ctypes.Structure):
 
     _fields_ = [
         *((name, ctypes.c_uint64) for name in ("rate", "line_rate", "duration_us")),
-        *((name, ctypes.c_uint32) for name in ("rtt_us", "up_us", "queue_packets", "most_burst")),
-        *((name, ctypes.c_uint32) for name in ("ack_every", "lost_of_million", "seed")),
+        *((name, ctypes.c_uint32) for name in ("rtt_us", "up_us", "share_us", "queue_packets")),
+        *(
+            (name, ctypes.c_uint32)
+            for name in ("most_burst", "ack_every", "lost_of_million", "seed")
+        ),
         ("window_most", ctypes.c_uint32),
     ]
 
@@ -69,6 +72,8 @@ class Bottleneck:
     ack_every: int = 2
     up_share: float = 0.25
     """The part of the round trip before the queue."""
+    share_late_ms: float = 0.0
+    """So much longer does the watch measure it."""
     loss_percent: float = 0.0
     is_paced: bool = False
     """As under the qdisc fq."""
@@ -124,6 +129,7 @@ def run(path: Bottleneck, algorithms: Sequence[str], seed: int = 1) -> list[Simu
         duration_us=int(path.seconds * 1e6),
         rtt_us=int(path.rtt_ms * 1e3),
         up_us=int(path.rtt_ms * 1e3 * path.up_share),
+        share_us=int(path.rtt_ms * 1e3 * path.up_share + path.share_late_ms * 1e3),
         queue_packets=path.queue_packets,
         most_burst=path.super_packets,
         ack_every=path.ack_every,

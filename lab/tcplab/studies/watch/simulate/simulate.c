@@ -15,6 +15,7 @@ struct sim_path {
 	__u64 rate, line_rate; /* bytes per second: of the link, and of each sender's host */
 	__u64 duration_us;
 	__u32 rtt_us, up_us; /* round trips: of the path, of the part before the queue */
+	__u32 share_us;	     /* that part as the watch measured it */
 	__u32 queue_packets;
 	__u32 most_burst;	 /* packets of a super-packet */
 	__u32 ack_every;	 /* packets per acknowledgement */
@@ -126,7 +127,7 @@ static void start(struct sim *sim, __u32 flow, __u64 now_ns)
 				.clamp = sim->path.window_most};
 	s->min_rtt_us = ~0U;
 	sim_measure_rtt(s, rtt_us);
-	sim->watch[flow].up_us = sim->path.up_us;
+	sim->watch[flow].up_us = sim->path.share_us;
 	sim->watch[flow].min_rtt_us = rtt_us;
 	sim->watch[flow].window_at_ns = TP_NO_WINDOW;
 	sim->watch[flow].flags = TP_FLOW_HANDSHAKE | TP_FLOW_ACKED;
