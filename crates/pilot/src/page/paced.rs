@@ -64,17 +64,15 @@ mod tests {
             );
         }
         let short = Paced::new(Duration::ZERO);
-        let slow = |number: u32| {
-            std::thread::sleep(Duration::from_millis(20));
-            Ok(number)
-        };
-        assert_eq!(short.get(|| slow(1)), Ok(1));
-        assert_eq!(
-            short.get(|| slow(2)),
-            Ok(1),
-            "a slow answer serves for longer"
-        );
-        std::thread::sleep(Duration::from_millis(20) * (REST + 2));
-        assert_eq!(short.get(|| slow(3)), Ok(3));
+        assert_eq!(short.get(|| Ok(1)), Ok(1));
+        while short.get(|| Ok(2)) == Ok(1) {}
+    }
+
+    #[test]
+    fn a_slow_answer_serves_for_longer_up_to_a_limit() {
+        let [age, slow] = [2, 3].map(Duration::from_secs);
+        assert_eq!(rest(age, Duration::ZERO), age);
+        assert_eq!(rest(age, slow), slow * REST);
+        assert_eq!(rest(age, slow * 100), LONGEST_REST);
     }
 }
