@@ -61,6 +61,8 @@ static __noinline int came_again(struct tp_watch_flow *flow, const struct tp_pac
 	/* Light tracking has few notes, and none in between: see light_queued(). */
 	if (flow->flags & TP_FLOW_LIGHT && end == flow->max_seq)
 		return 0;
+	if (!tp_note_again(&flow->order, p->seq, now_ns, flow->min_rtt_us))
+		return 0;
 	flow->now.again_packets += p->packets;
 	return 1;
 }

@@ -12,6 +12,9 @@
  * everything between, however many packets are late or doubled.  It is the least round trip, since
  * a queue may have emptied after the last one was measured.
  *
+ * A network doubles retransmissions, too.  Such a copy lies behind no note.  It follows its original
+ * closely, so the last retransmission is remembered.
+ *
  * Pure functions, also compiled for the host by tests.
  */
 #ifndef TCPILOT_ORDER_H
@@ -59,6 +62,20 @@ TP_INLINE int tp_is_young(const struct tp_newest_notes *o, __u32 seq, __u64 now_
 		found |= (note->at & 1) & ~((seq - note->seq) >> 31) & ((age_ns - soon_ns) >> 63);
 	}
 	return found != 0;
+}
+
+/* Notes a retransmission of data from `seq` on.  Returns 0 if it is a copy of the last one. */
+TP_INLINE int tp_note_again(struct tp_newest_notes *o, __u32 seq, __u64 now_ns, __u32 min_rtt_us)
+{
+	__u64 soon_ns = (__u64)min_rtt_us * TP_NS_OF_SOON;
+	__u32 now = (__u32)(now_ns >> TP_ORDER_SHIFT) | 1;
+
+	if (o->again_at && o->again_seq == seq &&
+	    (__u64)(now - o->again_at) << TP_ORDER_SHIFT < soon_ns)
+		return 0;
+	o->again_at = now;
+	o->again_seq = seq;
+	return 1;
 }
 
 #endif
