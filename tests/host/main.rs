@@ -46,6 +46,7 @@ mod reload;
 mod rescue;
 mod robust;
 mod saving;
+mod scripts;
 mod starting;
 mod take_over;
 mod terminal;

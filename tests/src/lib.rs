@@ -23,6 +23,7 @@ mod place;
 mod process;
 mod programs;
 pub mod schema;
+pub mod scripted;
 mod signals;
 pub mod suite;
 mod sweep;
