@@ -1,4 +1,4 @@
-//! The forecast of the first interval, against the truth of simulated hosts.
+//! The forecast of the first interval, against the truth of simulated hosts; and how soon a trial answers.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use tcpilot_proof::{Outcome, Pace, Schedule, Sequence, Trial, trial::Terms};
@@ -166,4 +166,51 @@ fn time_to_first_interval_is_forecast_within_half() {
         assert!(answered * 10 >= asked * 9, "{name}: {answered} of {asked}");
     }
     assert!(counted >= 150, "{counted}");
+}
+
+/// The hours until a trial's interval leaves out zero, on a host with three groups and three connections a minute to each.
+/// A connection's goodput has a standard deviation of a nat, so a block's mean has some 0.3.
+fn hours_to_an_answer(seed: u64, effect_nats: f64) -> Option<f64> {
+    let (mut random, mut trial) = (Random(9000 + seed), Trial::default());
+    let (terms, sequence) = (Terms::default(), Sequence::default());
+    let schedule = Schedule {
+        block_s: 300,
+        settle_s: 30,
+        ..Schedule::by_time(1.0, [seed, 11])
+    };
+    let step_s = 30;
+    for at_s in (BEGIN_S..BEGIN_S + 7 * DAY_S as u64).step_by(step_s) {
+        for group in 0..3 {
+            let gain = f64::from(u8::from(schedule.steers(group, at_s))) * effect_nats;
+            for _ in 0..poisson(&mut random, 1.5) {
+                let goodput_nats = 14.0 + gain + random.normal();
+                let outcome = Outcome {
+                    goodput_nats,
+                    duration_nats: -goodput_nats,
+                    ..outcome(&mut random)
+                };
+                trial.take(group, at_s, &outcome, &schedule, &terms);
+            }
+        }
+        trial.close_until(at_s, &schedule, &terms);
+        let shown = trial.host.effects.goodput.interval(&sequence);
+        if shown.is_some_and(|shown| shown.low > 0.0 || shown.high < 0.0) {
+            return Some((at_s - BEGIN_S) as f64 / 3600.0);
+        }
+    }
+    None
+}
+
+#[test]
+fn a_trial_of_three_groups_answers_within_a_day() {
+    for (percent, most_h) in [(30.0, 5.0), (10.0, 24.0), (-10.0, 24.0)] {
+        let effect_nats = f64::ln_1p(percent / 100.0);
+        let mut hours: Vec<f64> = (0..40)
+            .map(|seed| hours_to_an_answer(seed, effect_nats).unwrap_or(f64::INFINITY))
+            .collect();
+        hours.sort_by(f64::total_cmp);
+        let (half, most) = (hours[20], hours[35]);
+        println!("{percent:+} %: shown after {half:.1} h in half of 40 trials, {most:.1} h in 36");
+        assert!(most <= most_h, "{percent}: {most} h");
+    }
 }
