@@ -66,7 +66,7 @@ TP_INLINE void cubic_avoid_congestion(struct tp_cubic *c, struct tp_cwnd *w, con
 				      __u32 acked)
 {
 	__u32 rtt_us = a->min_rtt_us == ~0U ? 0 : a->min_rtt_us;
-	__u64 t_us = a->now_us - c->now.start_us + rtt_us;
+	__u64 t_us = tp_max64(a->now_us, c->now.start_us) - c->now.start_us + rtt_us;
 	__u32 t_ms = tp_min64(t_us / TP_USEC_PER_MSEC, TP_CUBIC_MS_MAX * 2);
 
 	cubic_friendly(c, w->packets, acked);
@@ -95,7 +95,7 @@ TP_INLINE void cubic_grow(struct tp_cubic *c, struct tp_cwnd *w, const struct tp
 		__u32 before = w->packets;
 
 		cubic_slow_start(c, w, a);
-		if (tp_in_slow_start(w) || w->packets == before)
+		if (tp_in_slow_start(w) || w->packets <= before)
 			return;
 		acked -= tp_min(acked, w->packets - before);
 		if (!acked)

@@ -322,6 +322,24 @@ fn cubics_reno_friendly_window_carries_its_remainder() {
     }
 }
 
+/// The clock of another processor may be a little behind.
+#[test]
+fn a_step_back_in_time_is_no_step_of_cubic() {
+    let mut c = tp_cubic::default();
+    let mut w = window(1000);
+    unsafe { cubic_threshold(&mut c, &w) };
+    w.packets = 700;
+    for now_us in [50_000_000, 49_999_999] {
+        let a = tp_ack {
+            now_us,
+            min_rtt_us: !0, // none: the time is not ahead by it
+            ..ack(44)
+        };
+        unsafe { cubic_grow(&mut c, &mut w, &a) };
+        assert!(w.packets <= 701, "{}", w.packets);
+    }
+}
+
 /// RFC 9438, section 4.9.
 #[test]
 fn spurious_loss_restores_cubic_epoch() {
