@@ -7,6 +7,8 @@ use tcpilot_show::{args::SelectArgs, metrics::listen_address};
 
 /// Control socket of the daemon, unless `--socket` names another.
 pub const DEFAULT_SOCKET: &str = "/run/tcpilot/tcpilot.sock";
+/// Environment variable with the control socket, for commands without `--socket`.
+pub const SOCKET_VARIABLE: &str = "TCPILOT_SOCKET";
 /// State file of the daemon, unless `--state` names another.
 pub const DEFAULT_STATE: &str = "/var/lib/tcpilot/state.db";
 /// Optional: without this file every setting has its default.
@@ -25,7 +27,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE", default_value = DEFAULT_STATE)]
     pub state: PathBuf,
     /// Control socket, for root and the group in `[socket]` of the configuration
-    #[arg(long, value_name = "FILE", default_value = DEFAULT_SOCKET)]
+    #[arg(long, value_name = "FILE", env = SOCKET_VARIABLE, hide_env_values = true, default_value = DEFAULT_SOCKET)]
     pub socket: PathBuf,
     /// Decide and record, but set nothing
     #[arg(long)]
@@ -61,7 +63,7 @@ pub enum PageReaders {
 #[derive(Clone, Debug, Args)]
 pub struct SocketArgs {
     /// Control socket of the daemon
-    #[arg(long, value_name = "FILE", default_value = DEFAULT_SOCKET)]
+    #[arg(long, value_name = "FILE", env = SOCKET_VARIABLE, hide_env_values = true, default_value = DEFAULT_SOCKET)]
     pub socket: PathBuf,
 }
 
