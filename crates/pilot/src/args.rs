@@ -38,8 +38,8 @@ pub struct RunArgs {
     /// Answer HTTP: /metrics for Prometheus, /healthz, /readyz; a port alone means 127.0.0.1
     #[arg(long, value_name = "ADDR", value_parser = listen_address)]
     pub listen: Option<SocketAddr>,
-    /// Serve a page for people at / of that address: whether it helps, and each address. It shows remote
-    /// addresses, so only clients on this host get it, or with `any` all that reach the address
+    /// Serve a page for people at / of the address of --listen: whether it helps, and each address. It shows
+    /// remote addresses, so only clients on this host get it, or with `any` all that reach the address
     #[arg(long, value_name = "READERS", num_args = 0..=1, require_equals = true, default_missing_value = "local")]
     pub page: Option<PageReaders>,
     /// Upgrade the running daemon to this program, or reload its configuration, without a gap

@@ -98,7 +98,7 @@ pub enum Command {
     Metrics(MetricsArgs),
     /// Show the paths live, to scroll, sort and filter by keys; q or Ctrl-C leaves
     ///
-    /// The last line names the keys. You type the same texts as for the options.
+    /// The last line names the keys. After `/` type a filter as for --filter, after `s` columns as for --sort.
     #[command(after_long_help = select::help::<PathView>())]
     Top(TopArgs),
     /// Show the congestion control of each flow across a device, or make flows share it (--fair)
