@@ -25,6 +25,9 @@ fn main() {
 }
 
 fn compiler(source: &Path) -> SkeletonBuilder {
+    // The lines of a program's BTF name their files. They are relative to this folder, where the compiler runs, so it
+    // finds the text of each line, and the object is the same in every checkout.
+    let here = env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
     // <asm/types.h> is in the compiler's multiarch folder. -target bpf does not search there. For another
     // architecture Debian's cross compiler brings it, in the second one.
     let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
@@ -33,6 +36,7 @@ fn compiler(source: &Path) -> SkeletonBuilder {
         "-mcpu=v3", // atomics with a result, kernel 5.12
         "-Wall",
         "-Werror",
+        &format!("-ffile-prefix-map={here}=."),
         "-I",
         &format!("/usr/include/{arch}-linux-gnu"),
         "-I",

@@ -106,6 +106,23 @@ fn explicit_socket_never_falls_back_to_default_state() {
 }
 
 #[test]
+fn an_environment_variable_names_the_socket() {
+    let lab = Lab::new();
+    let pilot = lab.pilot(ALWAYS_BBR);
+    let status = |more: &[&str]| {
+        let mut command = Place::here().command("tcpilot");
+        command.env("TCPILOT_SOCKET", pilot.socket());
+        command.arg("status").args(more).output().unwrap()
+    };
+    let found = status(&["--json"]);
+    assert!(found.status.success(), "{found:?}");
+    let document: Value = serde_json::from_slice(&found.stdout).unwrap();
+    assert_eq!(document["pid"], pilot.status()["pid"]);
+    let other = status(&["--socket", "/nowhere/nobody.sock"]);
+    assert_eq!(other.status.code(), Some(5), "the option goes first");
+}
+
+#[test]
 fn top_without_a_terminal_says_what_to_use() {
     let lab = Lab::new();
     let pilot = lab.pilot(ALWAYS_BBR);

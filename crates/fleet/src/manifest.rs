@@ -160,7 +160,7 @@ mod tests {
         Manifest {
             boot: 5,
             sequence: 6,
-            software: "0.1.0".into(),
+            software: "0.2.0".into(),
             policies: vec![policy("bulk", 3), policy("web", 6)],
         }
     }

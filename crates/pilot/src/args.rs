@@ -7,6 +7,8 @@ use tcpilot_show::{args::SelectArgs, metrics::listen_address};
 
 /// Control socket of the daemon, unless `--socket` names another.
 pub const DEFAULT_SOCKET: &str = "/run/tcpilot/tcpilot.sock";
+/// Environment variable with the control socket, for commands without `--socket`.
+pub const SOCKET_VARIABLE: &str = "TCPILOT_SOCKET";
 /// State file of the daemon, unless `--state` names another.
 pub const DEFAULT_STATE: &str = "/var/lib/tcpilot/state.db";
 /// Optional: without this file every setting has its default.
@@ -25,7 +27,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE", default_value = DEFAULT_STATE)]
     pub state: PathBuf,
     /// Control socket, for root and the group in `[socket]` of the configuration
-    #[arg(long, value_name = "FILE", default_value = DEFAULT_SOCKET)]
+    #[arg(long, value_name = "FILE", env = SOCKET_VARIABLE, hide_env_values = true, default_value = DEFAULT_SOCKET)]
     pub socket: PathBuf,
     /// Decide and record, but set nothing
     #[arg(long)]
@@ -36,8 +38,8 @@ pub struct RunArgs {
     /// Answer HTTP: /metrics for Prometheus, /healthz, /readyz; a port alone means 127.0.0.1
     #[arg(long, value_name = "ADDR", value_parser = listen_address)]
     pub listen: Option<SocketAddr>,
-    /// Serve a page for people at / of that address: whether it helps, and each address. It shows remote
-    /// addresses, so only clients on this host get it, or with `any` all that reach the address
+    /// Serve a page for people at / of the address of --listen: whether it helps, and each address. It shows
+    /// remote addresses, so only clients on this host get it, or with `any` all that reach the address
     #[arg(long, value_name = "READERS", num_args = 0..=1, require_equals = true, default_missing_value = "local")]
     pub page: Option<PageReaders>,
     /// Upgrade the running daemon to this program, or reload its configuration, without a gap
@@ -61,7 +63,7 @@ pub enum PageReaders {
 #[derive(Clone, Debug, Args)]
 pub struct SocketArgs {
     /// Control socket of the daemon
-    #[arg(long, value_name = "FILE", default_value = DEFAULT_SOCKET)]
+    #[arg(long, value_name = "FILE", env = SOCKET_VARIABLE, hide_env_values = true, default_value = DEFAULT_SOCKET)]
     pub socket: PathBuf,
 }
 

@@ -19,6 +19,40 @@ const EXIT_HELP: &str = "\
 Exit status: 0 done · 1 failed · 2 wrong usage or configuration · 3 not permitted ·
 4 this host lacks something (BTF, cgroup v2) · 5 already running, or not running";
 
+/// The text of `tcpilot watch --help`. Each paragraph is one line, which clap breaks to fit the terminal.
+const WATCH: &str = "\
+Show the congestion control of each flow across a device, or make flows share it (--fair)
+
+Run it on a router, bridge or host, on the device whose queue is the bottleneck. It looks at \
+queued packets, leaving packets, and returning acknowledgements. It shows a flow once data of it \
+was acknowledged. The group of a flow is how it treats a queue: `loss` fills it until packets are \
+lost, `delay` backs off before, `loss-delay` does both, `model` (BBR) paces by a model of the path. \
+`mouse` is in slow start, `ant` is sparse. `unknown` means that tcpilot cannot know, and says why.
+
+In a terminal it is a live list, to scroll, sort and filter by keys; q leaves. If you name several \
+devices, they share one list. It needs no daemon. docs/use/watch.md says when not to believe it.
+
+It changes nothing unless you give --fair or --mark. With --fair each group waits in queues of its \
+own, which share the link by the number of their flows, and tcpilot acts on flows above their share. \
+It replaces the device's root qdisc for that time, and puts it back however it ends. docs/use/fair.md.
+
+  tcpilot watch eth0 eth1                         two devices in one list
+  tcpilot watch eth0 eth1 --census                their census of a day
+  tcpilot watch eth0 --mark loss=1,model=2        marks for your own qdisc
+  tcpilot watch eth0 --listen 9465                metrics for Prometheus
+  tcpilot watch eth0 --ipfix 192.0.2.1:4739       flow records for a collector
+  tcpilot watch --census                          the stored census
+  tcpilot watch --read capture.pcap               a capture, without privileges
+  tcpdump -i eth0 -s 128 -w - tcp | tcpilot watch --read -
+                                                  a live capture
+  tcpilot watch eth1 --filter group=model --sort -queue_us
+  tcpilot watch eth1 --fair --rate 95             the link carries 95 Mbit/s
+  tcpilot watch eth1 --fair --queues 16 --actions none
+                                                  queues only, 64 in all
+  tcpilot watch eth1 --fair --rate 95 --share destination
+                                                  one share for each host behind it
+  tcpilot watch eth1 --restore                    undo the change of a killed one";
+
 /// An autopilot for Linux TCP: it learns every network path this host talks over, and gives each new
 /// connection the best congestion control for its path.
 ///
@@ -64,39 +98,11 @@ pub enum Command {
     Metrics(MetricsArgs),
     /// Show the paths live, to scroll, sort and filter by keys; q or Ctrl-C leaves
     ///
-    /// The last line names the keys. You type the same texts as for the options.
+    /// The last line names the keys. After `/` type a filter as for --filter, after `s` columns as for --sort.
     #[command(after_long_help = select::help::<PathView>())]
     Top(TopArgs),
     /// Show the congestion control of each flow across a device, or make flows share it (--fair)
-    ///
-    /// Run it on a router, bridge or host, on the device whose queue is the bottleneck. It looks at
-    /// queued packets, leaving packets, and returning acknowledgements. It shows a flow once data of it
-    /// was acknowledged. The group of a flow is how it treats a queue: `loss` fills it until packets are
-    /// lost, `delay` backs off before, `loss-delay` does both, `model` (BBR) paces by a model of the path.
-    /// `mouse` is in slow start, `ant` is sparse. `unknown` means that tcpilot cannot know, and says why.
-    ///
-    /// In a terminal it is a live list, to scroll, sort and filter by keys; q leaves. If you name several
-    /// devices, they share one list. It needs no daemon. docs/use/watch.md says when not to believe it.
-    ///
-    /// It changes nothing unless you give --fair or --mark. With --fair each group waits in queues of its
-    /// own, which share the link by the number of their flows, and tcpilot acts on flows above their share.
-    /// It replaces the device's root qdisc for that time, and puts it back however it ends.
-    /// docs/use/fair.md.
-    ///
-    ///   tcpilot watch eth0 eth1                                 two devices in one list
-    ///   tcpilot watch eth0 eth1 --census                        their census of a day
-    ///   tcpilot watch eth0 --mark loss=1,model=2                marks for one's own qdisc
-    ///   tcpilot watch eth0 --listen 9465                        metrics for Prometheus
-    ///   tcpilot watch eth0 --ipfix 192.0.2.1:4739               flow records for a collector
-    ///   tcpilot watch --census                                  the stored census
-    ///   tcpilot watch --read capture.pcap                       the flows of a capture, without privileges
-    ///   tcpdump -i eth0 -s 128 -w - tcp | tcpilot watch --read -  of a live tcpdump
-    ///   tcpilot watch eth1 --filter group=model --sort -queue_us
-    ///   tcpilot watch eth1 --fair --rate 95                     the link behind eth1 carries 95 Mbit/s
-    ///   tcpilot watch eth1 --fair --queues 16 --actions none    queues only, 64 of them for the groups
-    ///   tcpilot watch eth1 --fair --rate 95 --share destination  one share for each host behind it
-    ///   tcpilot watch eth1 --restore                            undo the change of a killed one
-    #[command(verbatim_doc_comment, after_long_help = select::help::<link::FlowView>())]
+    #[command(long_about = WATCH, after_long_help = select::help::<link::FlowView>())]
     Watch(Box<WatchArgs>),
     /// List, load and unload congestion controls: the kernel's, and tcpilot's for any kernel; needs no daemon
     Cc {

@@ -246,6 +246,9 @@ fn option(arg: &Arg) -> String {
             .collect();
         let _ = write!(line, "; default `{}`", default.join(" "));
     }
+    if let Some(variable) = arg.get_env() {
+        let _ = write!(line, "; environment `{}`", variable.to_string_lossy());
+    }
     line + ".\n"
 }
 

@@ -11,7 +11,7 @@ figures! {
     pub FlowView {
         /// This host's address and port.
         local: String, "Local";
-        /// The peer's.
+        /// The peer's address and port.
         remote: String, "Remote";
         /// Network namespace, as in `paths`.
         netns: String, "Netns";
@@ -55,7 +55,7 @@ figures! {
         cgroup_id: Option<u64>;
         /// Its processes, with `--processes`.
         processes: Vec<String>;
-        /// Their numbers.
+        /// Process ids of its processes, with `--processes`.
         pids: Vec<u32>;
         /// Its cgroup, such as `/system.slice/nginx.service`, with `--processes`.
         cgroup: Option<String>;

@@ -27,7 +27,7 @@ figures! {
         live_flows: u32, "live";
         /// Processes with these connections, with `--processes`.
         processes: Vec<String>;
-        /// Their Kubernetes pods, likewise.
+        /// Kubernetes pods with these connections, with `--processes`.
         pods: Vec<String>;
         /// Retransmitted share of segments, in the window.
         loss_ratio: Option<f64>, Share, "loss";
@@ -50,7 +50,7 @@ figures! {
         experience: f64;
         /// Expected cost of exploration in its group so far; 1 is the whole reward of a connection.
         explored: f64;
-        /// Remaining budget, in the same unit.
+        /// Remaining budget for exploring in its group, in the unit of `explored`.
         budget: f64;
         /// Share of the default's losses that came with a queue; 0.8 if unknown.
         queued_losses: f64, Share;
@@ -81,15 +81,15 @@ figures! {
         cost: u64, Millionths, "Cost";
         /// Ended connections with it.
         chosen: u32, "Connections";
-        /// Those while its probability was above one half.
+        /// Ended connections while its probability was above one half.
         greedy: u32, "Greedy";
-        /// Those with a sample.
+        /// Ended connections with a sample.
         samples: u32;
-        /// Those rescued from it.
+        /// Connections rescued from it.
         rescued: u32;
-        /// Their least RTT in the window.
+        /// Least RTT of its connections in the window.
         min_rtt_us: Option<u32>, Microseconds, "Min RTT";
-        /// Their highest rate in the window.
+        /// Highest delivery rate of its connections in the window.
         max_delivery_rate: Option<u64>, BytesPerSecond, "Max rate";
         /// Its probability for the next connection.
         share: f64, Share, "Share";

@@ -50,7 +50,7 @@ figures! {
         live_flows: u64;
         /// Steered connections that ended.
         closed: u64;
-        /// Those with a sample.
+        /// Ended connections with a sample.
         charged: u64;
         /// Connections switched after lasting loss.
         rescues: u64;

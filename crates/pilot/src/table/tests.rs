@@ -160,7 +160,7 @@ fn running() -> Status {
     Status {
         effect: None,
         gains: Vec::new(),
-        version: "0.1.0".to_owned(),
+        version: "0.2.0".to_owned(),
         pid: 4711,
         kernel: "6.12.0".to_owned(),
         cgroup: "/sys/fs/cgroup".to_owned(),

@@ -190,6 +190,24 @@ fn part_word<L: Listed>(key: &str) -> String {
     }
 }
 
+/// Columns of the narrowest usual terminal.
+const HELP_WIDTH: usize = 80;
+
+/// Lines of at most so many characters, unless a word is longer.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 /// The columns with their meaning, a line or more each, for `--help`.
 pub fn help<L: Listed>() -> String {
     let keys = Key::<L>::all();
@@ -199,8 +217,10 @@ pub fn help<L: Listed>() -> String {
             heading if heading == key.word || !key.is_usual() => String::new(),
             heading => format!("{heading}: "),
         };
-        let doc = figure::plain(key.doc());
-        format!("  {:<width$}  {heading}{doc}\n", key.word)
+        let text = format!("{heading}{}", figure::plain(key.doc()));
+        let lines = wrapped(&text, HELP_WIDTH.saturating_sub(width + 4));
+        let text = lines.join(&format!("\n{:1$}", "", width + 4));
+        format!("  {:<width$}  {text}\n", key.word)
     });
     let lines: String = lines.collect();
     let parts = match L::PARTS {

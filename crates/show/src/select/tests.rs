@@ -304,3 +304,9 @@ fn it_says_whether_a_column_is_named() {
         ..ListQuery::default()
     }));
 }
+
+#[test]
+fn lines_are_broken_at_the_width() {
+    assert_eq!(wrapped("one two three", 9), ["one two", "three"]);
+    assert_eq!(wrapped("longer than", 3), ["longer", "than"]);
+}

@@ -8,7 +8,7 @@ use tcpilot_kernel::cc::DEFAULT_BPFFS;
 /// Commands about congestion controls.
 #[derive(Debug, Subcommand)]
 pub enum CcCommand {
-    /// List the kernel's and tcpilot's: state, number of sockets that use each, and its use
+    /// List the kernel's and tcpilot's: state, sockets that use each, and its purpose
     List {
         /// Print JSON for scripts instead of a table
         #[arg(long)]

@@ -73,7 +73,7 @@ pub struct WatchArgs {
     /// Keep every round's and interval's measures in FILE, for training and replay
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
-    /// Measure every round also of flows long in their group, as --record and --fair do
+    /// Also measure every round of flows that stay long in one group, as --record and --fair do
     #[arg(long)]
     pub every_round: bool,
     /// Rate of the link, for P4air's rules; with --fair the device is limited to it
@@ -84,7 +84,7 @@ pub struct WatchArgs {
     /// At an ifb it is the device whose incoming packets are redirected to it. It needs kernel 6.6.
     #[arg(long, value_name = "DEV", conflicts_with = "one_way")]
     pub acks_at: Option<String>,
-    /// For acknowledgements on another way: a flow counts after 64 packets, without proof that it is real
+    /// For acknowledgements on another path: a flow counts after 64 packets, without proof that it is real
     #[arg(long)]
     pub one_way: bool,
     /// Also watch conversations over UDP that are not QUIC, by rate only; --fair and --mark udp=… include it
@@ -113,7 +113,7 @@ pub struct WatchArgs {
         hide_default_value = true
     )]
     pub ipfix_enterprise: u32,
-    /// Mark the packets of these groups, for a qdisc of yours (MARK) or for other hosts (dscp:DSCP)
+    /// Mark the packets of these groups, for your own qdisc (MARK) or for other hosts (dscp:DSCP)
     ///
     /// GROUP=MARK, as fw filters and cake's fwmark read it, GROUP=MARK/MASK or GROUP=dscp:DSCP, several with commas: loss=1,model=2 or udp=dscp:cs1. Packets
     /// of the other groups stay as they are. It needs kernel 6.6, and ends with the process, however that ends.

@@ -39,7 +39,7 @@ figures! {
         flow: String, "Flow";
         /// `tcp`, `quic`, or `udp` for other UDP.
         protocol: Protocol, "Protocol";
-        /// Its [group](watch.md#groups).
+        /// How it treats a queue: its [group](watch.md#groups).
         group: Group, "Group";
         /// The most likely algorithm.
         algorithm: Option<String>, "Algorithm";
@@ -51,7 +51,7 @@ figures! {
         rate: u64, BytesPerSecond, "Rate";
         /// Bytes into the queue since it was first seen, without dropped ones.
         bytes: u64, Bytes;
-        /// Packets likewise, modulo 2³².
+        /// Packets into the queue since then, modulo 2³².
         packets: u32, Packets;
         /// RTT of the last round; `null` if the sender's share is unknown.
         rtt_us: Option<u32>, Microseconds, "RTT";
