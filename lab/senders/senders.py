@@ -59,7 +59,14 @@ LEAST_PACKETS, PACKET_BYTES = 5, 1514
 LATE_US = 1000
 """So late the relay may be for its packets' 99th percentile, else the cell does not count."""
 PORT = 8000
-SENDER, RECEIVER = "10.1.0.1", "10.3.0.2"
+SENDER = "10.1.0.1"
+
+
+def receiver(port: int) -> str:
+    """Each flow has a receiver's address of its own, and by its route its algorithm: a server's
+    connections do not keep that of their listener."""
+    return f"10.3.0.{2 + port - PORT}"
+
 
 
 @dataclass(frozen=True)
@@ -186,7 +193,7 @@ def _wire(cell: Cell, place: Place) -> subprocess.Popen[bytes]:
         ("src", "s0", f"{SENDER}/24"),
         *(("r0", "m0", "10.1.0.2/24"), ("r0", "z0", "10.4.0.1/24"), ("r1", "a0", "10.4.0.2/24")),
         *(("r1", "b0", "10.2.0.1/24"), ("r2", "n0", "10.2.0.2/24"), ("r2", "f0", "10.3.0.1/24")),
-        ("dst", "d0", f"{RECEIVER}/24"),
+        *(("dst", "d0", f"{receiver(PORT + i)}/24") for i in range(len(cell.flows))),
     )
     for netns, device, address in addresses:
         sh(f"ip -n {netns} link set {device} up && ip -n {netns} addr add {address} dev {device}")
@@ -256,8 +263,7 @@ def _serve(cell: Cell, flow: Flow, port: int, place: Place) -> None:
         line = f"{sys.executable} {HERE / 'quic_aio.py'} {words}"
     else:
         line = f"{place.quic_go} serve {SENDER}:{port} /run/cert.pem /run/key.pem"
-    # A connection has the algorithm that was the namespace's when its listener was made.
-    sh(f"ip netns exec src sysctl -qw net.ipv4.tcp_congestion_control={flow.cc}")
+    sh(f"ip -n src route add {receiver(port)} via 10.1.0.2 congctl {flow.cc}")
     place.start("src", line, f"server-{port}.log")
     kind = "-u" if flow.kind in dict(QUIC) else "-t"
     listening = f"ip netns exec src ss -Hln {kind} sport = :{port}"
@@ -268,7 +274,8 @@ def _serve(cell: Cell, flow: Flow, port: int, place: Place) -> None:
 
 
 def _fetch(cell: Cell, flow: Flow, port: int, seconds: float, place: Place) -> None:
-    curl = f"curl --disable -sSk --max-time {seconds:.1f} -o /dev/null"
+    own = receiver(port)
+    curl = f"curl --disable -sSk --interface {own} --max-time {seconds:.1f} -o /dev/null"
     url = f"https://{SENDER}:{port}"
     if flow.kind in ("http1", "nginx-limit"):
         line = f"{curl} --http1.1 {url}/endless"
@@ -281,12 +288,14 @@ def _fetch(cell: Cell, flow: Flow, port: int, seconds: float, place: Place) -> N
         Path("/run/files", str(port)).touch()
         os.truncate(f"/run/files/{port}", size)
         pace = f"--rate {60 // flow.period_s}/m"
-        line = f"curl --disable -sSk --http1.1 {pace} -o /dev/null '{url}/{port}?[1-999]'"
+        every = f"'{url}/{port}?[1-999]'"
+        line = f"curl --disable -sSk --interface {own} --http1.1 {pace} -o /dev/null {every}"
     elif flow.kind == "rsync":
-        line = f"rsync -W --write-devices rsync://{SENDER}:{port}/files/endless /dev/null"
+        place_of = f"rsync://{SENDER}:{port}/files/endless"
+        line = f"rsync -W --write-devices --address={own} {place_of} /dev/null"
     elif flow.kind.startswith("iperf3"):
         pace = f"-b {round(_bits(cell, flow))} " if flow.kind == "iperf3-rate" else ""
-        line = f"iperf3 -c {SENDER} -p {port} -R {pace}-C {flow.cc} -t {seconds:.0f} -i 0"
+        line = f"iperf3 -c {SENDER} -p {port} -B {own} -R {pace}-t {seconds:.0f} -i 0"
     elif flow.kind == "aioquic":
         line = f"{sys.executable} {HERE / 'quic_aio.py'} fetch {SENDER} {port} {seconds:.1f}"
     else:
@@ -335,13 +344,24 @@ def run_cell(cell: Cell, out: Path, binaries: Path, quic_go: Path) -> str:
     if answer.returncode:
         said = answer.stderr.decode(errors="replace").strip().splitlines()
         return f"{cell.name}: failed: {said[-1] if said else answer.returncode}"
-    found = outcomes(cell, folder)
+    try:
+        found = outcomes(cell, folder)
+    except RuntimeError as error:
+        return f"{cell.name}: failed: {error}"
     (out / f"{folder.name}.json").write_text(json.dumps(found, indent=1) + "\n")
     return f"{cell.name}: " + ", ".join(f"{f['group']} {f['algorithm']}" for f in found["flows"])
 
 
+def used(sockets: str, port: int) -> set[str]:
+    """The algorithms of the connections of this port, as ss lists them."""
+    lines = sockets.replace("[::ffff:", "").replace("]:", ":").splitlines()
+    about = [b for a, b in zip(lines, lines[1:], strict=False) if f"{SENDER}:{port} " in a]
+    return {cc for one in about for cc in CONTROLS if cc in one.split()}
+
+
 def outcomes(cell: Cell, folder: Path) -> dict[str, Any]:
     """The verdict on each flow at the end, and whether a rule ever named another group."""
+    sockets = (folder / "sockets.txt").read_text()
     reports = (folder / "relay.json").read_text().splitlines()[1:]
     ways = [json.loads(one)[way] for one in reports for way in ("there", "back")]
     lines = [json.loads(one) for one in (folder / "watch.jsonl").read_text().splitlines()]
@@ -356,6 +376,8 @@ def outcomes(cell: Cell, folder: Path) -> dict[str, Any]:
         certain = [f["group"] for f in of_one if f["why"] == "a certain sign"]
         keys = ("group", "algorithm", "confidence", "group_confidence", "rounds", "why", "spin")
         verdict = {key: one[key] if one else None for key in (*keys, "rate", "drops", "min_rtt_us")}
+        if flow.kind not in dict(QUIC) and one and not used(sockets, PORT + i) == {flow.cc}:
+            raise RuntimeError(f"{flow.kind}: {used(sockets, PORT + i)} instead of {flow.cc}")
         is_false = any(group != wanted for group in certain)
         found.append({**asdict(flow), **verdict, "wanted": wanted, "falsely_certain": is_false})
     late_us = max(way["late_us"]["p99"] for way in ways)

@@ -65,6 +65,12 @@ fn sum(look: &Look, key: &str) -> u64 {
     groups.iter().filter_map(|g| g[key].as_u64()).sum()
 }
 
+/// A number of one group.
+fn group(look: &Look, name: &str, key: &str) -> Option<u64> {
+    let groups = look.totals["fair"]["groups"].as_array()?;
+    groups.iter().find(|g| g["group"] == name)?[key].as_u64()
+}
+
 /// More flows than queues, and half of them press harder than the others.
 fn crowd(lab: &Lab, to: &str) -> [Running; 2] {
     ["reno", "bbr"].map(|cc| {
@@ -310,6 +316,19 @@ fn flows_above_their_share_are_dropped_or_delayed() {
         let _crowd = crowd(&lab, FAR);
         watching.until(key, |look| (sum(look, key) > 5).then_some(()));
     }
+}
+
+#[test]
+fn an_unsure_group_meets_no_action_of_its_own() {
+    let lab = Lab::new();
+    let file = lab.dir.path().join("model.json");
+    let unsure = one_leaf_model(&file, &["delay", "loss"], &[200, 55], &[]);
+    let watching = fair_and_crowded(&lab, &["--model", &unsure]);
+    let _crowd = crowd(&lab, FAR);
+    let look = watching.until("packets of the group are dropped", |look| {
+        (group(look, "delay", "dropped")? > 5).then(|| look.clone())
+    });
+    assert_eq!(sum(&look, "delayed"), 0);
 }
 
 #[test]

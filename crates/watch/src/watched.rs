@@ -19,7 +19,7 @@ use crate::{
 /// A device under watch. Each has programs and tables of its own.
 pub struct Watched<'a> {
     // Declared before `watch`: the queues go before their programs.
-    fair: Option<Fair>,
+    fair: Option<Fair<'a>>,
     marker: Option<Marker>,
     acks: Option<Acks>,
     watch: Watch,
@@ -58,7 +58,7 @@ impl<'a> Watched<'a> {
     /// # Errors
     /// The kernel refuses the queues, or the program.
     pub fn begin(&mut self, args: &WatchArgs, of_life: bool) -> Result<(), Failure> {
-        self.fair = Fair::start(args, &mut self.watch, &self.device)?;
+        self.fair = Fair::start(args, self.flows.models(), &mut self.watch, &self.device)?;
         if !args.mark.is_empty() {
             let mut marker = Marker::default();
             marker.follow(&self.watch, &self.device)?;
