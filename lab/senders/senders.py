@@ -331,12 +331,12 @@ def in_namespaces(cell: Cell, place: Place) -> None:
     relay.wait()
 
 
-def run_cell(cell: Cell, out: Path, binaries: Path, quic_go: Path) -> str:
+def run_cell(cell: Cell, seed: int, out: Path, binaries: Path, quic_go: Path) -> str:
     """Runs it in private namespaces, and keeps the verdicts; returns a line about it."""
     folder = out / cell.name.replace(" ", "_")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    words = [str(sys.executable), str(HERE / "senders.py"), "cell", cell.name]
+    words = [str(sys.executable), str(HERE / "senders.py"), "--seed", str(seed), "cell", cell.name]
     words += [str(folder), str(binaries), str(quic_go)]
     first = 'mount -t tmpfs tmpfs /run && ip link set lo up && exec "$@"'
     alone = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
@@ -434,10 +434,10 @@ def _run(options: argparse.Namespace) -> int:
     quic_go = out / "quic_go"
     subprocess.run(["go", "build", "-o", str(quic_go), "."], cwd=HERE / "quic_go", check=True)
     done = {cell["name"] for cell in loaded(out) if cell["fits"]}
-    cells = [c for c in plan() if c.name not in done and any(w in c.name for w in options.only)]
+    cells = [c for c in plan(options.seed) if c.name not in done and any(w in c.name for w in options.only)]
 
     def one(cell: Cell) -> str:
-        return run_cell(cell, out, options.binaries.resolve(), quic_go)
+        return run_cell(cell, options.seed, out, options.binaries.resolve(), quic_go)
 
     with ThreadPoolExecutor(options.jobs) as pool:
         for line in pool.map(one, cells):
@@ -447,6 +447,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=SEED, metavar="N", help="that draws the cells")
     sub = parser.add_subparsers(required=True, dest="command")
     sub.add_parser("plan")
     run = sub.add_parser("run")
@@ -460,13 +461,13 @@ def main() -> int:
         cell.add_argument(name)
     options = parser.parse_args()
     if options.command == "plan":
-        for one in plan():
+        for one in plan(options.seed):
             print(json.dumps({**asdict(one), "queue_packets": one.queue_packets}))
     elif options.command == "table":
         print(table(loaded(options.out)), end="")
     elif options.command == "cell":
         paths = (Path(options.folder), Path(options.binaries), Path(options.quic_go))
-        chosen = next(c for c in plan() if c.name == options.name)
+        chosen = next(c for c in plan(options.seed) if c.name == options.name)
         in_namespaces(chosen, Place(*paths, []))
     else:
         return _run(options)

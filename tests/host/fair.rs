@@ -331,6 +331,32 @@ fn an_unsure_group_meets_no_action_of_its_own() {
     assert_eq!(sum(&look, "delayed"), 0);
 }
 
+/// The lengths of the queues below an HTB, in packets.
+fn lengths(lab: &Lab) -> Vec<u32> {
+    let text = qdiscs(lab);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let limits = words.windows(2).filter(|pair| pair[0] == "limit");
+    limits
+        .filter_map(|pair| pair[1].strip_suffix('p')?.parse().ok())
+        .collect()
+}
+
+#[test]
+fn empty_queues_leave_their_room_to_the_others() {
+    let lab = Lab::new();
+    let watching = fair(&lab, &["--qdisc", "htb"]);
+    let _flow = lab.start(&format!("bulk --to {FAR}:{PORT} --seconds 600"));
+    watching.until("it has a queue", |look| {
+        look.to(&format!("{FAR}:{PORT}")).map(drop)
+    });
+    // 20 Mbit/s hold 165 packets in 100 ms; four queues are always in use.
+    until("one flow has more than eight packets", || {
+        let found = lengths(&lab);
+        assert_eq!(found.len(), 36, "{found:?}");
+        found.iter().all(|packets| *packets > 20).then_some(())
+    });
+}
+
 #[test]
 fn without_actions_none_is_taken() {
     let lab = Lab::new();

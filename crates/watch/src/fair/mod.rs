@@ -259,11 +259,9 @@ impl Standing {
         let unit = unit(watch);
         let link_rate = rate.unwrap_or(watch.link().rate as f64);
         let held = (link_rate * HELD_S / f64::from(PACKET)).max(100.0);
-        let all: f64 = self
-            .set
-            .iter()
-            .map(|(minor, _)| orders.weight(*minor))
-            .sum();
+        // Empty queues hold nothing: if they counted, a few flows would have very short ones.
+        let used = self.set.iter().filter(|(minor, _)| orders.is_used(*minor));
+        let all: f64 = used.map(|(minor, _)| orders.weight(*minor)).sum();
         for (minor, set) in &mut self.set {
             let weight = orders.weight(*minor);
             let is_for_many = u32::from(*minor) < TP_FAIR_FIRST;

@@ -175,6 +175,14 @@ impl<'a> Orders<'a> {
         count as f64
     }
 
+    /// Whether flows wait in a queue: always in those that are for many.
+    pub fn is_used(&self, minor: u16) -> bool {
+        match u32::from(minor).checked_sub(TP_FAIR_FIRST) {
+            Some(dealt) => !self.queues.members(dealt as usize).is_empty(),
+            None => true,
+        }
+    }
+
     /// Sending flows, or subscribers.
     pub fn sharers(&self) -> usize {
         self.sharers.len()
