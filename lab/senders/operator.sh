@@ -4,7 +4,7 @@
 #   python -m tcplab.vm run --kernel 7.2 --virtual-time --timeout 1800 $(operator.sh modules) -- \
 #       lab/senders/operator.sh BINARIES PLACE...     PLACE: home, bridge, wireguard
 #
-# A host 20 ms away sends over the place: a CUBIC and a BBR that always have data, and 1 Mbit/s of
+# A host 20 ms away sends over the place: a CUBIC and a BBR that always have data, and 0.5 Mbit/s of
 # iperf3.
 set -eu
 if [ "$1" = modules ]; then
@@ -30,7 +30,7 @@ traffic() { # FROM TO ADDRESS SECONDS: in the background
 	for cc in cubic bbr; do
 		in_ns "$1" "$bin/flowgen" bulk --to "$3:5201" --seconds "$4" --cc $cc >/dev/null &
 	done
-	in_ns "$1" iperf3 -c "$3" -p 5202 -t "$4" -b 1M >/dev/null &
+	in_ns "$1" iperf3 -c "$3" -p 5202 -t "$4" -b 500k >/dev/null &
 }
 show() { # COMMAND...
 	printf '\n# %s\n' "$(echo "$*" | sed "s#ip netns exec [a-z]* ##; s#$bin/##g")"
@@ -59,16 +59,16 @@ home() {
 	# As sqm-scripts do: the download is redirected to an ifb, and shaped there.
 	ip -n router link add ifb4wan0 type ifb
 	ip -n router link set ifb4wan0 up
-	tc -n router qdisc add dev wan0 root cake bandwidth 4mbit
+	tc -n router qdisc add dev wan0 root cake bandwidth 2mbit
 	tc -n router qdisc add dev wan0 handle ffff: ingress
 	tc -n router filter add dev wan0 parent ffff: protocol all matchall \
 		action mirred egress redirect dev ifb4wan0
-	tc -n router qdisc add dev ifb4wan0 root cake bandwidth 18mbit besteffort ingress
+	tc -n router qdisc add dev ifb4wan0 root cake bandwidth 6mbit besteffort ingress
 	traffic isp lan 192.168.1.10 300
-	sleep 10
-	show in_ns router "$bin/tcpilot" watch wan0 --once --for 5
-	show in_ns router "$bin/tcpilot" watch ifb4wan0 --once --for 5
-	show in_ns router "$bin/tcpilot" watch ifb4wan0 --acks-at wan0 --once --for 40
+	sleep 5
+	show in_ns router "$bin/tcpilot" watch wan0 --once --for 3
+	show in_ns router "$bin/tcpilot" watch ifb4wan0 --once --for 3
+	show in_ns router "$bin/tcpilot" watch ifb4wan0 --acks-at wan0 --once --for 30
 }
 
 bridge() {
@@ -81,11 +81,11 @@ bridge() {
 	addr one one0 10.9.0.1/24
 	addr two two0 10.9.0.2/24
 	tc -n one qdisc add dev one0 root netem delay 20ms limit 10000
-	tc -n switch qdisc add dev p2 root tbf rate 18mbit burst 5kb latency 60ms
+	tc -n switch qdisc add dev p2 root tbf rate 6mbit burst 5kb latency 60ms
 	traffic one two 10.9.0.2 300
-	sleep 10
-	show in_ns switch "$bin/tcpilot" watch br0 --once --for 5
-	show in_ns switch "$bin/tcpilot" watch p1 p2 --once --for 40
+	sleep 5
+	show in_ns switch "$bin/tcpilot" watch br0 --once --for 3
+	show in_ns switch "$bin/tcpilot" watch p1 p2 --once --for 30
 }
 
 wireguard() {
@@ -111,15 +111,15 @@ wireguard() {
 	ip -n client link set wg0 up
 	ip -n client route add 10.8.0.0/24 dev wg0
 	ip -n far route add 10.10.0.0/24 via 10.8.0.2
-	tc -n server qdisc add dev eth1 root tbf rate 18mbit burst 5kb latency 60ms
+	tc -n server qdisc add dev eth1 root tbf rate 6mbit burst 5kb latency 60ms
 	traffic far client 10.10.0.2 300
-	sleep 10
-	show in_ns server "$bin/tcpilot" watch eth1 --once --for 5
-	show in_ns server "$bin/tcpilot" watch eth1 --udp --once --for 5
+	sleep 5
+	show in_ns server "$bin/tcpilot" watch eth1 --once --for 3
+	show in_ns server "$bin/tcpilot" watch eth1 --udp --once --for 3
 	show in_ns server "$bin/tcpilot" watch wg0 --once --for 30
 	# The queue moved to the tunnel's device, a little below the link's rate.
-	tc -n server qdisc add dev wg0 root cake bandwidth 16mbit
-	show in_ns server "$bin/tcpilot" watch wg0 --once --for 40
+	tc -n server qdisc add dev wg0 root cake bandwidth 5500kbit
+	show in_ns server "$bin/tcpilot" watch wg0 --once --for 30
 }
 
 for place in "$@"; do

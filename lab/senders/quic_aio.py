@@ -32,9 +32,11 @@ def configuration(**more: Any) -> QuicConfiguration:
 class Sender(QuicConnectionProtocol):
     """Keeps the first stream of its connection full."""
 
+    filling: asyncio.Task[None] | None = None
+
     def quic_event_received(self, event: QuicEvent) -> None:
-        if isinstance(event, StreamDataReceived):
-            asyncio.ensure_future(self._fill(event.stream_id))
+        if isinstance(event, StreamDataReceived) and self.filling is None:
+            self.filling = asyncio.ensure_future(self._fill(event.stream_id))
 
     async def _fill(self, stream: int) -> None:
         sender = self._quic._streams[stream].sender  # its length has no public name

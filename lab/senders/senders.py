@@ -3,7 +3,8 @@
 
     python lab/senders/senders.py plan                       # the flows and paths, drawn by a seed
     python lab/senders/senders.py run --binaries DIR OUT     # as root: OUT/CELL.jsonl and the rest
-    python lab/senders/senders.py table OUT                  # Markdown, from all cells
+    python lab/senders/senders.py keep OUT FILE              # all cells, a line of JSON each
+    python lab/senders/senders.py table FILE                 # Markdown
 
 nginx and curl (HTTP/1.1 and HTTP/2 over TLS), rsync, iperf3, QUIC by aioquic and by quic-go. They
 send from a host over r0, r1 and r2 to another. The bottleneck is a FIFO at a device of r1, where a
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import lzma
 import math
 import os
 import random
@@ -27,6 +29,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +69,6 @@ def receiver(port: int) -> str:
     """Each flow has a receiver's address of its own, and by its route its algorithm: a server's
     connections do not keep that of their listener."""
     return f"10.3.0.{2 + port - PORT}"
-
 
 
 @dataclass(frozen=True)
@@ -355,7 +357,7 @@ def run_cell(cell: Cell, seed: int, out: Path, binaries: Path, quic_go: Path) ->
 def used(sockets: str, port: int) -> set[str]:
     """The algorithms of the connections of this port, as ss lists them."""
     lines = sockets.replace("[::ffff:", "").replace("]:", ":").splitlines()
-    about = [b for a, b in zip(lines, lines[1:], strict=False) if f"{SENDER}:{port} " in a]
+    about = [b for a, b in pairwise(lines) if f"{SENDER}:{port} " in a]
     return {cc for one in about for cc in CONTROLS if cc in one.split()}
 
 
@@ -407,7 +409,17 @@ def _row(title: str, group: str, flows: Sequence[dict[str, Any]]) -> str:
 def table(found: Sequence[dict[str, Any]]) -> str:
     """Markdown: verdicts by kind of traffic and group."""
     flows = [f for cell in found if cell["fits"] for f in cell["flows"]]
-    head = "kind,group,flows,right,wrong,unknown,ant or mouse,right name,falsely certain".split(",")
+    head = [
+        "kind",
+        "group",
+        "flows",
+        "right",
+        "wrong",
+        "unknown",
+        "ant or mouse",
+        "right name",
+        "falsely certain",
+    ]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for kind, title in TITLES.items():
         for group in ("loss", "model"):
@@ -428,13 +440,21 @@ def loaded(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
 
 
+def kept(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in lzma.decompress(file.read_bytes()).splitlines()]
+
+
 def _run(options: argparse.Namespace) -> int:
     out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     quic_go = out / "quic_go"
     subprocess.run(["go", "build", "-o", str(quic_go), "."], cwd=HERE / "quic_go", check=True)
     done = {cell["name"] for cell in loaded(out) if cell["fits"]}
-    cells = [c for c in plan(options.seed) if c.name not in done and any(w in c.name for w in options.only)]
+    cells = [
+        c
+        for c in plan(options.seed)
+        if c.name not in done and any(w in c.name for w in options.only)
+    ]
 
     def one(cell: Cell) -> str:
         return run_cell(cell, options.seed, out, options.binaries.resolve(), quic_go)
@@ -455,7 +475,10 @@ def main() -> int:
     run.add_argument("--binaries", type=Path, default=Path("target/release"))
     run.add_argument("--jobs", type=int, default=4)
     run.add_argument("--only", nargs="+", default=[""], help="words in the cells' names")
-    sub.add_parser("table").add_argument("out", type=Path)
+    keep = sub.add_parser("keep")
+    for name in ("out", "file"):
+        keep.add_argument(name, type=Path)
+    sub.add_parser("table").add_argument("file", type=Path)
     cell = sub.add_parser("cell")
     for name in ("name", "folder", "binaries", "quic_go"):
         cell.add_argument(name)
@@ -464,7 +487,10 @@ def main() -> int:
         for one in plan(options.seed):
             print(json.dumps({**asdict(one), "queue_packets": one.queue_packets}))
     elif options.command == "table":
-        print(table(loaded(options.out)), end="")
+        print(table(kept(options.file)), end="")
+    elif options.command == "keep":
+        lines = [json.dumps(cell, separators=(",", ":")) for cell in loaded(options.out)]
+        options.file.write_bytes(lzma.compress("\n".join(lines).encode()))
     elif options.command == "cell":
         paths = (Path(options.folder), Path(options.binaries), Path(options.quic_go))
         chosen = next(c for c in plan(options.seed) if c.name == options.name)

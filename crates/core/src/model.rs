@@ -73,7 +73,8 @@ impl Model {
         let mut lines = about.lines();
         let numbers = lines.next()?.split(' ').map(|word| word.parse().ok());
         let numbers: Option<Vec<f64>> = numbers.collect();
-        let &[group_offset, group_slope, name_offset, name_slope] = numbers?.as_slice() else {
+        let &[group_offset, group_slope, name_offset, name_slope, most] = numbers?.as_slice()
+        else {
             return None;
         };
         Some(Model {
@@ -88,6 +89,7 @@ impl Model {
                     offset: name_offset,
                     slope: name_slope,
                 },
+                most,
             },
         })
     }
@@ -95,44 +97,35 @@ impl Model {
     /// The probability that a flow's group is right. Of a group without an algorithm it is the share of the votes,
     /// and of a certain sign 1.
     pub fn group_probability(&self, verdict: &tp_verdict) -> f64 {
-        let is_voted = ![TP_GROUP_UNKNOWN, TP_GROUP_ANT, TP_GROUP_MOUSE]
-            .contains(&u32::from(verdict.group))
-            && u32::from(verdict.reason) != TP_REASON_RULE;
-        let line = match is_voted {
-            true => self.calibration.group,
-            false => Line::default(),
-        };
-        shown(line, verdict.group_confidence, verdict)
+        let of_none = [TP_GROUP_UNKNOWN, TP_GROUP_ANT, TP_GROUP_MOUSE];
+        match of_none.contains(&u32::from(verdict.group)) {
+            true => f64::from(verdict.group_confidence) / 255.0,
+            false => self.shown(self.calibration.group, verdict.group_confidence, verdict),
+        }
     }
 
-    /// The probability that its name is right.
+    /// The probability that its name is right. If the group is certain, it is the share of the group's votes.
     pub fn name_probability(&self, verdict: &tp_verdict) -> f64 {
-        let line = match u32::from(verdict.reason) {
-            TP_REASON_RULE => Line::default(),
-            _ => self.calibration.name,
-        };
-        shown(line, verdict.confidence, verdict)
+        self.shown(self.calibration.name, verdict.confidence, verdict)
+    }
+
+    fn shown(&self, line: Line, votes: u8, verdict: &tp_verdict) -> f64 {
+        let most = self.calibration.most;
+        match u32::from(verdict.reason) {
+            TP_REASON_RULE => f64::from(votes) / 255.0,
+            TP_REASON_OUTSIDE => line.probability(votes).min(most).min(OUTSIDE_MOST),
+            _ => line.probability(votes).min(most),
+        }
     }
 
     /// Its parts besides those for the programs: a line with the calibration, and the names, one a line.
     pub fn about(&self) -> String {
-        let Calibration { group, name } = self.calibration;
-        let numbers = [group.offset, group.slope, name.offset, name.slope];
+        let Calibration { group, name, most } = self.calibration;
+        let numbers = [group.offset, group.slope, name.offset, name.slope, most];
         let first = numbers.map(|number| number.to_string()).join(" ");
         let names = self.names.iter().map(String::as_str);
         let lines: Vec<&str> = std::iter::once(first.as_str()).chain(names).collect();
         lines.join("\n")
-    }
-}
-
-fn shown(line: Line, votes: u8, verdict: &tp_verdict) -> f64 {
-    let most = match u32::from(verdict.reason) {
-        TP_REASON_OUTSIDE => OUTSIDE_MOST,
-        _ => 1.0,
-    };
-    match line == Line::default() {
-        true => f64::from(votes) / 255.0,
-        false => line.probability(votes).min(most),
     }
 }
 
@@ -170,7 +163,7 @@ mod tests {
     use std::io::Write;
 
     use flate2::{Compression, write::GzEncoder};
-    use tcpilot_abi::{TP_GROUP_MODEL, to_bytes};
+    use tcpilot_abi::{TP_GROUP_MODEL, TP_REASON_MODEL, TP_REASON_UNSURE, to_bytes};
 
     use super::*;
 
@@ -276,6 +269,35 @@ mod tests {
         let expected = 16.0 / (16.0 + 1f64.exp());
         assert!((group.probability(204) - expected).abs() < 1e-12);
         assert!(group.probability(255) < 1.0);
+    }
+
+    #[test]
+    fn signs_are_certain_and_unrecorded_paths_are_not() {
+        let model = Model::parse(&calibrated("[0.0, 1.0]")).unwrap();
+        let of = |group: u32, reason: u32| {
+            let verdict = tp_verdict {
+                group: group as u8,
+                reason: reason as u8,
+                group_confidence: 255,
+                ..tp_verdict::default()
+            };
+            model.group_probability(&verdict)
+        };
+        assert_eq!(of(TP_GROUP_MODEL, TP_REASON_RULE), 1.0);
+        assert_eq!(of(TP_GROUP_MODEL, TP_REASON_OUTSIDE), OUTSIDE_MOST);
+        assert_eq!(of(TP_GROUP_UNKNOWN, TP_REASON_UNSURE), 1.0, "the votes");
+        let voted = of(TP_GROUP_MODEL, TP_REASON_MODEL);
+        assert!(OUTSIDE_MOST < voted && voted < 1.0);
+        let text = calibrated("[0.0, 1.0]")
+            .replace("\"calibration\": {", "\"calibration\": {\"most\": 0.25, ");
+        let capped = Model::parse(&text).unwrap();
+        let verdict = tp_verdict {
+            group: TP_GROUP_MODEL as u8,
+            reason: TP_REASON_MODEL as u8,
+            group_confidence: 255,
+            ..tp_verdict::default()
+        };
+        assert_eq!(capped.group_probability(&verdict), 0.25);
     }
 
     #[test]

@@ -65,13 +65,25 @@ impl Line {
 }
 
 /// The probabilities of a model's verdicts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Calibration {
     /// That a flow's group is right.
     pub group: Line,
     /// That its name is.
     pub name: Line,
+    /// The highest of either.
+    pub most: f64,
+}
+
+impl Default for Calibration {
+    fn default() -> Calibration {
+        Calibration {
+            group: Line::default(),
+            name: Line::default(),
+            most: 1.0,
+        }
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -171,6 +183,9 @@ impl Written {
             .all(|line| line.rises())
         {
             return Err("confidence does not rise with the votes".into());
+        }
+        if !(0.0..=1.0).contains(&self.calibration.most) {
+            return Err("the highest confidence is no probability".into());
         }
         let (nodes, leaves) = (self.nodes.len(), self.leaves.len());
         if self.roots.iter().any(|root| *root as usize >= nodes) {

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -43,14 +45,18 @@ class Map:
         return 1 / (1 + math.exp(-logit))
 
 
+def _voted(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    return [o for o in outcomes if o.is_voted and o.group in CONTROLLED and not o.is_twin]
+
+
 def of_groups(outcomes: Sequence[Outcome]) -> list[Verdict]:
-    """Flows in a group of congestion controls."""
-    return [Verdict(o.sure, o.is_right) for o in outcomes if o.group in CONTROLLED]
+    """Flows whose votes are for a group of congestion controls."""
+    return [Verdict(o.sure, o.is_right) for o in _voted(outcomes)]
 
 
 def of_names(outcomes: Sequence[Outcome]) -> list[Verdict]:
-    """Flows with a name."""
-    named = [o for o in outcomes if o.group in CONTROLLED and o.name is not None]
+    """Such flows with a name, and with a law of their own."""
+    named = [o for o in _voted(outcomes) if o.name is not None and not o.is_reno]
     return [Verdict(o.name_sure, o.name == o.algorithm) for o in named]
 
 
@@ -71,6 +77,17 @@ def fit(verdicts: Sequence[Verdict]) -> Map:
     return Map(round(float(offset), 2), round(float(slope), 2))
 
 
+def calibration(outcomes: Sequence[Outcome]) -> dict[str, dict[str, float]]:
+    """As a model's file has it."""
+    maps = {"group": fit(of_groups(outcomes)), "name": fit(of_names(outcomes))}
+    return {name: {"offset": m.offset, "slope": m.slope} for name, m in maps.items()}
+
+
+def of_model(model: dict[str, Any], of: str) -> Map:
+    """The map of a model's file, for `group` or `name`."""
+    return Map(**model.get("calibration", {}).get(of, {}))
+
+
 def table(verdicts: Sequence[Verdict], shown: Callable[[float], float] = Map()) -> str:
     """Markdown: for each range of the shown confidence its mean, and the share of right verdicts.
     A mean outside the interval is bold."""
@@ -79,7 +96,7 @@ def table(verdicts: Sequence[Verdict], shown: Callable[[float], float] = Map()) 
         "|---|---|---|---|---|",
     ]
     pairs = [(shown(v.votes), v.is_right) for v in verdicts]
-    for low, high in zip(STEPS, STEPS[1:], strict=False):
+    for low, high in pairwise(STEPS):
         mine = [pair for pair in pairs if low <= pair[0] < high]
         if mine:
             lines.append(_row(f"{low:g} to {min(high, 1):g}", mine))
