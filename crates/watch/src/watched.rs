@@ -36,6 +36,7 @@ impl<'a> Watched<'a> {
     /// There is no such device, the kernel refuses the programs, or a file cannot be written.
     pub fn load(args: &WatchArgs, name: &str, models: &'a Models) -> Result<Watched<'a>, Failure> {
         let device = Device::find(name)?;
+        device.warn_of_ports();
         let acks = args.acks_at.as_deref().map(Acks::find).transpose()?;
         let mut watch = fair::load(args, options(args)?, models.in_kernel())?;
         watch.set_device(device.index())?;
