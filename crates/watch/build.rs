@@ -16,7 +16,7 @@ fn main() {
         let bytes = fs::read(&file).expect("the model is there");
         let model = Model::read(&bytes).expect("the model is one");
         fs::write(out.join(name), to_bytes(&*model.in_kernel)).expect("OUT_DIR is writable");
-        let names = out.join(name).with_extension("names");
-        fs::write(names, model.names.join("\n")).expect("OUT_DIR is writable");
+        let about = out.join(name).with_extension("about");
+        fs::write(about, model.about()).expect("OUT_DIR is writable");
     }
 }

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tcplab.studies.watch import coverage, traces
+from tcplab.studies.watch import coverage, reliability, traces
 from tcplab.studies.watch.judge import Outcome
 
 
@@ -69,3 +69,37 @@ def test_cell_counts_if_its_path_delay_was_accurate() -> None:
         ("rejected", {"window_packets_max": late, "idle_rtt_ms": good}, False),
     ):
         assert traces.is_fit({"status": status, "calibration": calibration}) == fit, calibration
+
+
+def test_a_fitted_confidence_is_the_share_of_right_verdicts() -> None:
+    # Of 200 flows at each share of the votes so many are right: the votes are too modest.
+    shares = {0.55: 150, 0.65: 170, 0.75: 186, 0.85: 194, 0.95: 199}
+    verdicts = [
+        reliability.Verdict(votes, at < right)
+        for votes, right in shares.items()
+        for at in range(200)
+    ]
+    shown = reliability.fit(verdicts)
+    for votes, right in shares.items():
+        assert abs(shown(votes) - right / 200) < 0.02
+    before, after = (reliability.table(verdicts, of) for of in (reliability.Map(), shown))
+    assert before.count("**") >= 2 * len(shares)
+    assert "**" not in after
+
+
+def test_certain_and_unrecorded_verdicts_teach_no_probability() -> None:
+    found = [
+        outcome("loss", 0.9, name="cubic"),
+        replace(outcome("loss", 1.0, name="cubic"), is_voted=False),
+        outcome("unknown", 0.9),
+        replace(outcome("model", 0.8, name="bbr"), is_twin=True),
+    ]
+    assert reliability.of_groups(found) == [reliability.Verdict(0.9, True)]
+    assert reliability.of_names(found) == [reliability.Verdict(0.45, True)]
+
+
+def test_a_models_map_is_read_from_its_file() -> None:
+    model = {"calibration": {"group": {"offset": 1.0, "slope": 2.0}}}
+    assert reliability.of_model(model, "group") == reliability.Map(1.0, 2.0)
+    assert reliability.of_model(model, "name") == reliability.Map()
+    assert abs(reliability.Map()(0.7) - 0.7) < 1e-9

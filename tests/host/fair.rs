@@ -65,6 +65,12 @@ fn sum(look: &Look, key: &str) -> u64 {
     groups.iter().filter_map(|g| g[key].as_u64()).sum()
 }
 
+/// A number of one group.
+fn group(look: &Look, name: &str, key: &str) -> Option<u64> {
+    let groups = look.totals["fair"]["groups"].as_array()?;
+    groups.iter().find(|g| g["group"] == name)?[key].as_u64()
+}
+
 /// More flows than queues, and half of them press harder than the others.
 fn crowd(lab: &Lab, to: &str) -> [Running; 2] {
     ["reno", "bbr"].map(|cc| {
@@ -310,6 +316,45 @@ fn flows_above_their_share_are_dropped_or_delayed() {
         let _crowd = crowd(&lab, FAR);
         watching.until(key, |look| (sum(look, key) > 5).then_some(()));
     }
+}
+
+#[test]
+fn an_unsure_group_meets_no_action_of_its_own() {
+    let lab = Lab::new();
+    let file = lab.dir.path().join("model.json");
+    let unsure = one_leaf_model(&file, &["delay", "loss"], &[200, 55], &[]);
+    let watching = fair_and_crowded(&lab, &["--model", &unsure]);
+    let _crowd = crowd(&lab, FAR);
+    let look = watching.until("packets of the group are dropped", |look| {
+        (group(look, "delay", "dropped")? > 5).then(|| look.clone())
+    });
+    assert_eq!(sum(&look, "delayed"), 0);
+}
+
+/// The lengths of the queues below an HTB, in packets.
+fn lengths(lab: &Lab) -> Vec<u32> {
+    let text = qdiscs(lab);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let limits = words.windows(2).filter(|pair| pair[0] == "limit");
+    limits
+        .filter_map(|pair| pair[1].strip_suffix('p')?.parse().ok())
+        .collect()
+}
+
+#[test]
+fn empty_queues_leave_their_room_to_the_others() {
+    let lab = Lab::new();
+    let watching = fair(&lab, &["--qdisc", "htb"]);
+    let _flow = lab.start(&format!("bulk --to {FAR}:{PORT} --seconds 600"));
+    watching.until("it has a queue", |look| {
+        look.to(&format!("{FAR}:{PORT}")).map(drop)
+    });
+    // 20 Mbit/s hold 165 packets in 100 ms; four queues are always in use.
+    until("one flow has more than eight packets", || {
+        let found = lengths(&lab);
+        assert_eq!(found.len(), 36, "{found:?}");
+        found.iter().all(|packets| *packets > 20).then_some(())
+    });
 }
 
 #[test]

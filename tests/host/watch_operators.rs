@@ -121,6 +121,24 @@ fn rows_are_filtered_and_conflicting_options_refused() {
     }
 }
 
+#[test]
+fn a_bridge_names_the_ports_to_watch() {
+    let lab = Lab::new();
+    lab.net.near.ip("link add br0 type bridge");
+    lab.net.near.ip("link add p0 type veth peer name p1");
+    lab.net.near.ip("link set p0 master br0");
+    lab.net.near.ip("link set br0 up");
+    let error = |device| {
+        let output = watch(&lab, &[device, "--once", "--for", "1"]);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let of_bridge = error("br0");
+    assert!(of_bridge.contains("br0 is a bridge"), "{of_bridge}");
+    assert!(of_bridge.trim_end().ends_with("of p0"), "{of_bridge}");
+    assert!(!error("p0").contains("bridge"));
+}
+
 /// A live list in a terminal of its own, made by script(1).
 struct Live {
     child: Running,

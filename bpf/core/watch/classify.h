@@ -142,12 +142,21 @@ TP_INLINE int tp_leaves_room(const struct tp_shape *s, const struct tp_round *r)
 	       tp_mean_of(s, TP_GROWTH_ALL) < TP_GROWS;
 }
 
+/* A group's votes are for another limit. */
+TP_INLINE void tp_move_votes(struct tp_scratch *s, __u32 group)
+{
+	s->group[TP_GROUP_UNKNOWN] += s->group[group];
+	s->group[group] = 0;
+}
+
 /*
  * Smooths the votes, and sums them by group: 255 is everything.
  *
  * A flow with a constant rate, and nothing of its own in the queue, is a delay-based one at rest or
  * an application-limited one.  On a link that has room it is the latter, since the former
- * would take the room: by its law, it grows.
+ * would take the room: by its law, it grows.  BBR would, too, unless a policer is its bottleneck.
+ * In QUIC every sender may be paced, so that one with a small window looks like BBR: there a flow
+ * that leaves room is not called so.
  */
 TP_INLINE void tp_vote(struct tp_verdict *v, const struct tp_shape *shape, const struct tp_model *m,
 		       const struct tp_round *r, struct tp_scratch *s)
@@ -164,10 +173,11 @@ TP_INLINE void tp_vote(struct tp_verdict *v, const struct tp_shape *shape, const
 		s->group[m->group[c] & (TP_GROUP_COUNT - 1)] += mean;
 	}
 	v->voted_rounds = tp_min(v->voted_rounds + 1, 1 << TP_VOTES_SHIFT);
-	if (tp_leaves_room(shape, r)) {
-		s->group[TP_GROUP_UNKNOWN] += s->group[TP_GROUP_DELAY];
-		s->group[TP_GROUP_DELAY] = 0;
-	}
+	if (!tp_leaves_room(shape, r))
+		return;
+	tp_move_votes(s, TP_GROUP_DELAY);
+	if (r->flags & TP_FLOW_QUIC)
+		tp_move_votes(s, TP_GROUP_MODEL);
 }
 
 /*

@@ -8,13 +8,19 @@ mod written;
 use std::io::Read;
 
 use flate2::read::GzDecoder;
-use tcpilot_abi::{boxed, tp_model, tp_node, tp_range, zeroed};
+use tcpilot_abi::{
+    TP_GROUP_ANT, TP_GROUP_MOUSE, TP_GROUP_UNKNOWN, TP_REASON_OUTSIDE, TP_REASON_RULE, boxed,
+    tp_model, tp_node, tp_range, tp_verdict, zeroed,
+};
 use written::Written;
+pub use written::{Calibration, Line};
 
 /// The first bytes of a file of gzip (RFC 1952, section 2.3.1).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// Bytes of a model's text. The largest model for the programs has 5 MB.
 const TEXT_MOST: u64 = 64 << 20;
+/// The highest probability on paths beyond those of its training.
+const OUTSIDE_MOST: f64 = 0.5;
 
 /// A checked model.
 pub struct Model {
@@ -22,6 +28,8 @@ pub struct Model {
     pub in_kernel: Box<tp_model>,
     /// Names of the classes.
     pub names: Vec<String>,
+    /// From votes to probabilities.
+    pub calibration: Calibration,
 }
 
 impl Model {
@@ -30,6 +38,7 @@ impl Model {
         Model {
             in_kernel: zeroed(),
             names: vec![],
+            calibration: Calibration::default(),
         }
     }
 
@@ -58,13 +67,65 @@ impl Model {
         Ok(lay_out(Written::parse(text)?))
     }
 
-    /// A model of the bytes of [`tp_model`], and its names, one a line: as the build has written them.
-    /// `None` if there are too few bytes.
-    pub fn of_bytes(bytes: &[u8], names: &str) -> Option<Model> {
+    /// A model of the bytes of [`tp_model`], and of [`Model::about`]: as the build has written them.
+    /// `None` if something is missing.
+    pub fn of_bytes(bytes: &[u8], about: &str) -> Option<Model> {
+        let mut lines = about.lines();
+        let numbers = lines.next()?.split(' ').map(|word| word.parse().ok());
+        let numbers: Option<Vec<f64>> = numbers.collect();
+        let &[group_offset, group_slope, name_offset, name_slope, most] = numbers?.as_slice()
+        else {
+            return None;
+        };
         Some(Model {
             in_kernel: boxed(bytes)?,
-            names: names.lines().map(str::to_owned).collect(),
+            names: lines.map(str::to_owned).collect(),
+            calibration: Calibration {
+                group: Line {
+                    offset: group_offset,
+                    slope: group_slope,
+                },
+                name: Line {
+                    offset: name_offset,
+                    slope: name_slope,
+                },
+                most,
+            },
         })
+    }
+
+    /// The probability that a flow's group is right. Of a group without an algorithm it is the share of the votes,
+    /// and of a certain sign 1.
+    pub fn group_probability(&self, verdict: &tp_verdict) -> f64 {
+        let of_none = [TP_GROUP_UNKNOWN, TP_GROUP_ANT, TP_GROUP_MOUSE];
+        match of_none.contains(&u32::from(verdict.group)) {
+            true => f64::from(verdict.group_confidence) / 255.0,
+            false => self.shown(self.calibration.group, verdict.group_confidence, verdict),
+        }
+    }
+
+    /// The probability that its name is right. If the group is certain, it is the share of the group's votes.
+    pub fn name_probability(&self, verdict: &tp_verdict) -> f64 {
+        self.shown(self.calibration.name, verdict.confidence, verdict)
+    }
+
+    fn shown(&self, line: Line, votes: u8, verdict: &tp_verdict) -> f64 {
+        let most = self.calibration.most;
+        match u32::from(verdict.reason) {
+            TP_REASON_RULE => f64::from(votes) / 255.0,
+            TP_REASON_OUTSIDE => line.probability(votes).min(most).min(OUTSIDE_MOST),
+            _ => line.probability(votes).min(most),
+        }
+    }
+
+    /// Its parts besides those for the programs: a line with the calibration, and the names, one a line.
+    pub fn about(&self) -> String {
+        let Calibration { group, name, most } = self.calibration;
+        let numbers = [group.offset, group.slope, name.offset, name.slope, most];
+        let first = numbers.map(|number| number.to_string()).join(" ");
+        let names = self.names.iter().map(String::as_str);
+        let lines: Vec<&str> = std::iter::once(first.as_str()).chain(names).collect();
+        lines.join("\n")
     }
 }
 
@@ -93,6 +154,7 @@ fn lay_out(written: Written) -> Model {
     Model {
         in_kernel: model,
         names: written.classes.into_iter().map(|c| c.name).collect(),
+        calibration: written.calibration,
     }
 }
 
@@ -101,7 +163,7 @@ mod tests {
     use std::io::Write;
 
     use flate2::{Compression, write::GzEncoder};
-    use tcpilot_abi::{TP_GROUP_MODEL, to_bytes};
+    use tcpilot_abi::{TP_GROUP_MODEL, TP_REASON_MODEL, TP_REASON_UNSURE, to_bytes};
 
     use super::*;
 
@@ -171,11 +233,77 @@ mod tests {
 
     #[test]
     fn a_model_survives_the_way_through_bytes() {
-        let model = Model::parse(SMALL).unwrap();
+        let model = Model::parse(&calibrated("[0.5, 1.25]")).unwrap();
         let bytes = to_bytes(&*model.in_kernel);
-        let again = Model::of_bytes(bytes, &model.names.join("\n")).unwrap();
+        let again = Model::of_bytes(bytes, &model.about()).unwrap();
         assert!(*again.in_kernel == *model.in_kernel);
         assert_eq!(again.names, model.names);
-        assert!(Model::of_bytes(&bytes[1..], "").is_none());
+        assert_eq!(again.calibration, model.calibration);
+        assert!(Model::of_bytes(&bytes[1..], &model.about()).is_none());
+        assert!(Model::of_bytes(bytes, "0 1").is_none());
+    }
+
+    /// With this line for names, as offset and slope.
+    fn calibrated(name: &str) -> String {
+        let [offset, slope] =
+            [0, 1].map(|i| name.trim_matches(['[', ']']).split(", ").nth(i).unwrap());
+        let names = format!(r#"{{"offset": {offset}, "slope": {slope}}}"#);
+        let group = r#"{"offset": -1.0, "slope": 2.0}"#;
+        let calibration =
+            format!(r#""calibration": {{"group": {group}, "name": {names}}}, "roots""#);
+        SMALL.replace("\"roots\"", &calibration)
+    }
+
+    #[test]
+    fn probability_follows_the_line_between_logits() {
+        let plain = Model::parse(SMALL).unwrap().calibration;
+        for votes in [1, 51, 204, 254] {
+            let share = f64::from(votes) / 255.0;
+            assert!((plain.group.probability(votes) - share).abs() < 1e-12);
+        }
+        // Twice the logit of 4 : 1 less 1 is ln 16 - 1.
+        let group = Model::parse(&calibrated("[0.0, 1.0]"))
+            .unwrap()
+            .calibration
+            .group;
+        let expected = 16.0 / (16.0 + 1f64.exp());
+        assert!((group.probability(204) - expected).abs() < 1e-12);
+        assert!(group.probability(255) < 1.0);
+    }
+
+    #[test]
+    fn signs_are_certain_and_unrecorded_paths_are_not() {
+        let model = Model::parse(&calibrated("[0.0, 1.0]")).unwrap();
+        let of = |group: u32, reason: u32| {
+            let verdict = tp_verdict {
+                group: group as u8,
+                reason: reason as u8,
+                group_confidence: 255,
+                ..tp_verdict::default()
+            };
+            model.group_probability(&verdict)
+        };
+        assert_eq!(of(TP_GROUP_MODEL, TP_REASON_RULE), 1.0);
+        assert_eq!(of(TP_GROUP_MODEL, TP_REASON_OUTSIDE), OUTSIDE_MOST);
+        assert_eq!(of(TP_GROUP_UNKNOWN, TP_REASON_UNSURE), 1.0, "the votes");
+        let voted = of(TP_GROUP_MODEL, TP_REASON_MODEL);
+        assert!(OUTSIDE_MOST < voted && voted < 1.0);
+        let text = calibrated("[0.0, 1.0]")
+            .replace("\"calibration\": {", "\"calibration\": {\"most\": 0.25, ");
+        let capped = Model::parse(&text).unwrap();
+        let verdict = tp_verdict {
+            group: TP_GROUP_MODEL as u8,
+            reason: TP_REASON_MODEL as u8,
+            group_confidence: 255,
+            ..tp_verdict::default()
+        };
+        assert_eq!(capped.group_probability(&verdict), 0.25);
+    }
+
+    #[test]
+    fn a_calibration_that_falls_is_refused() {
+        for name in ["[0.0, -1.0]", "[0.0, 0.0]", "[1e999, 1.0]"] {
+            assert!(Model::parse(&calibrated(name)).is_err(), "{name}");
+        }
     }
 }

@@ -91,6 +91,11 @@ impl<'a> Flows<'a> {
         }
     }
 
+    /// The models behind the verdicts.
+    pub fn models(&self) -> &'a Models {
+        self.models
+    }
+
     /// Starts now. `of_life`: for one report at the end, over the flows' whole lives.
     pub fn begin(&mut self, of_life: bool) {
         self.of_life = of_life;
@@ -208,7 +213,7 @@ impl Viewer<'_> {
         };
         let name = model.names.get(usize::from(verdict.name));
         let name = name.filter(|_| ours).cloned();
-        let share = |of: u8| (f64::from(of) / 255.0 * 100.0).round() / 100.0;
+        let hundredths = |of: f64| (of * 100.0).round() / 100.0;
         // Without the sender's share it would be some microseconds next to a near receiver.
         let is_whole = protocol != Protocol::Tcp || flow.flags & TP_FLOW_SHARE != 0;
         let some = |us: u32| (us != 0 && is_whole).then_some(us);
@@ -222,8 +227,10 @@ impl Viewer<'_> {
             ),
             protocol,
             group: Group::from_number(group),
-            confidence: name.as_ref().map(|_| share(verdict.confidence)),
-            group_confidence: ours.then(|| share(verdict.group_confidence)),
+            confidence: name
+                .as_ref()
+                .map(|_| hundredths(model.name_probability(verdict))),
+            group_confidence: ours.then(|| hundredths(model.group_probability(verdict))),
             algorithm: name,
             rate: (left_bytes(flow).saturating_sub(before.bytes) as f64 / period.passed_s) as u64,
             bytes: left_bytes(flow),

@@ -10,14 +10,14 @@ use tcpilot_show::failure::{Failure, Kind};
 
 use crate::args::WatchArgs;
 
-/// A model turned into bytes by the build, and its names.
+/// A model turned into bytes by the build, and its other parts.
 struct BuiltIn(&'static [u8], &'static str);
 
 macro_rules! built_in {
     ($name:literal) => {
         BuiltIn(
             include_bytes!(concat!(env!("OUT_DIR"), "/", $name)),
-            include_str!(concat!(env!("OUT_DIR"), "/", $name, ".names")),
+            include_str!(concat!(env!("OUT_DIR"), "/", $name, ".about")),
         )
     };
 }

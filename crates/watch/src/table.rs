@@ -17,7 +17,8 @@ const NO_FLOW: &str = "no flow yet: one is shown when data of it was acknowledge
 
 /// The further line if so many packets of data have passed without one.
 const NO_ACKS: &str = "data pass without acknowledgements: --acks-at DEV names the device where these pass, at an ifb \
-                       the one whose incoming packets it gets\n";
+                       the one whose incoming packets it gets; UDP other than QUIC, as of a tunnel, is listed with \
+                       --udp\n";
 const NO_ACKS_AFTER: u64 = 100;
 
 /// The same of a capture.
@@ -213,7 +214,7 @@ mod tests {
             flows(&[view], &selection, None)
         };
         assert_eq!(text(7), NO_FLOW);
-        assert!(text(500).contains("--acks-at DEV"));
+        assert!(text(500).contains("--acks-at DEV") && text(500).contains("--udp"));
     }
 
     #[test]

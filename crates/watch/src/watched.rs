@@ -19,7 +19,7 @@ use crate::{
 /// A device under watch. Each has programs and tables of its own.
 pub struct Watched<'a> {
     // Declared before `watch`: the queues go before their programs.
-    fair: Option<Fair>,
+    fair: Option<Fair<'a>>,
     marker: Option<Marker>,
     acks: Option<Acks>,
     watch: Watch,
@@ -36,6 +36,7 @@ impl<'a> Watched<'a> {
     /// There is no such device, the kernel refuses the programs, or a file cannot be written.
     pub fn load(args: &WatchArgs, name: &str, models: &'a Models) -> Result<Watched<'a>, Failure> {
         let device = Device::find(name)?;
+        device.warn_of_ports();
         let acks = args.acks_at.as_deref().map(Acks::find).transpose()?;
         let mut watch = fair::load(args, options(args)?, models.in_kernel())?;
         watch.set_device(device.index())?;
@@ -58,7 +59,7 @@ impl<'a> Watched<'a> {
     /// # Errors
     /// The kernel refuses the queues, or the program.
     pub fn begin(&mut self, args: &WatchArgs, of_life: bool) -> Result<(), Failure> {
-        self.fair = Fair::start(args, &mut self.watch, &self.device)?;
+        self.fair = Fair::start(args, self.flows.models(), &mut self.watch, &self.device)?;
         if !args.mark.is_empty() {
             let mut marker = Marker::default();
             marker.follow(&self.watch, &self.device)?;

@@ -31,6 +31,61 @@ pub struct Class {
     pub group: Group,
 }
 
+/// From a share of the trees' votes to the probability that they are right: a straight line between the logits
+/// (Platt 1999). The laboratory fits it to flows that no tree learned from.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+pub struct Line {
+    /// The logit at half of the votes.
+    pub offset: f64,
+    /// The logit's growth.
+    pub slope: f64,
+}
+
+impl Default for Line {
+    /// The votes as they are.
+    fn default() -> Line {
+        Line {
+            offset: 0.0,
+            slope: 1.0,
+        }
+    }
+}
+
+impl Line {
+    /// The probability at so many votes of 255.
+    pub fn probability(self, votes: u8) -> f64 {
+        let share = (f64::from(votes) / 255.0).clamp(0.5 / 255.0, 254.5 / 255.0);
+        let logit = self.offset + self.slope * (share / (1.0 - share)).ln();
+        1.0 / (1.0 + (-logit).exp())
+    }
+
+    fn rises(self) -> bool {
+        self.offset.is_finite() && self.slope.is_finite() && self.slope > 0.0
+    }
+}
+
+/// The probabilities of a model's verdicts.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Calibration {
+    /// That a flow's group is right.
+    pub group: Line,
+    /// That its name is.
+    pub name: Line,
+    /// The highest of either.
+    pub most: f64,
+}
+
+impl Default for Calibration {
+    fn default() -> Calibration {
+        Calibration {
+            group: Line::default(),
+            name: Line::default(),
+            most: 1.0,
+        }
+    }
+}
+
 #[derive(Debug, Deserialize)]
 pub struct Written {
     format: u32,
@@ -48,6 +103,9 @@ pub struct Written {
     /// The paths of its training: least and most of each measure. Empty: not known.
     #[serde(default)]
     pub range: Vec<(u32, u32)>,
+    /// Without it confidence is the share of the votes.
+    #[serde(default)]
+    pub calibration: Calibration,
     /// Nodes and leaves in the other format.
     columns: Option<Columns>,
 }
@@ -120,6 +178,15 @@ impl Written {
         fits(self.nodes.len(), TP_MODEL_NODES, "nodes")?;
         fits(self.leaves.len(), TP_MODEL_LEAVES, "leaves")?;
         fits(self.range.len(), TP_RANGE_COUNT, "ranges")?;
+        if ![self.calibration.group, self.calibration.name]
+            .iter()
+            .all(|line| line.rises())
+        {
+            return Err("confidence does not rise with the votes".into());
+        }
+        if !(0.0..=1.0).contains(&self.calibration.most) {
+            return Err("the highest confidence is no probability".into());
+        }
         let (nodes, leaves) = (self.nodes.len(), self.leaves.len());
         if self.roots.iter().any(|root| *root as usize >= nodes) {
             return Err("a tree begins outside of the nodes".into());

@@ -228,3 +228,27 @@ fn a_name_is_one_of_its_group() {
     fall(&mut flow, &[60]);
     assert_eq!(u32::from(flow.verdict.name), TP_NO_CLASS);
 }
+
+/// The group of a steady flow that the trees take for BBR.
+fn steady_model(flags: u32, link_used: u32) -> u32 {
+    let mut flow = Flow::new();
+    flow.model.group[1] = TP_GROUP_MODEL as u8;
+    flow.round.flags = flags;
+    flow.round.link_used = link_used;
+    flow.start();
+    for _ in 0..40 {
+        flow.round(100, 5000, 0);
+    }
+    flow.group()
+}
+
+#[test]
+fn paced_quic_with_spare_capacity_is_not_bbr() {
+    assert_eq!(steady_model(TP_FLOW_QUIC, 100), TP_GROUP_UNKNOWN);
+    assert_eq!(steady_model(TP_FLOW_QUIC, 250), TP_GROUP_MODEL);
+    assert_eq!(
+        steady_model(0, 100),
+        TP_GROUP_MODEL,
+        "a policer may be its bottleneck"
+    );
+}

@@ -31,6 +31,7 @@ pub use view::{FairView, QueuesView, add_to as add_table};
 use crate::{
     args::{Action, FairArgs, WatchArgs},
     link::Device,
+    model::Models,
 };
 
 /// Interval between renewals of orders; it is longer if there are more than `MANY` flows.
@@ -65,12 +66,12 @@ struct Standing {
 }
 
 /// Fairness at a device.
-pub struct Fair {
+pub struct Fair<'a> {
     rate: Option<f64>,
     standing: Option<Standing>,
     // Declared after `standing`, so the qdisc is dropped before its programs and maps.
     bpf: queueing::Registered,
-    orders: Orders,
+    orders: Orders<'a>,
     next: Instant,
 }
 
@@ -85,16 +86,17 @@ pub fn restore(device: &str, args: &FairArgs) -> Result<(), Failure> {
     journal::restore(device)
 }
 
-impl Fair {
+impl<'a> Fair<'a> {
     /// Replaces the device's root qdisc; `None` without `--fair`.
     ///
     /// # Errors
     /// The options contradict each other, or the kernel refuses the queues.
     pub fn start(
         args: &WatchArgs,
+        models: &'a Models,
         watch: &mut Watch,
         device: &Device,
-    ) -> Result<Option<Fair>, Failure> {
+    ) -> Result<Option<Fair<'a>>, Failure> {
         if !args.fair.fair {
             return Ok(None);
         }
@@ -107,7 +109,7 @@ impl Fair {
             rate,
             standing: None,
             bpf: queueing::Registered::new(args.fair.qdisc, watch)?,
-            orders: Orders::new(args, actions(&args.fair.actions)?),
+            orders: Orders::new(args, actions(&args.fair.actions)?, models),
             next: Instant::now(),
         };
         fair.follow(watch, device)?;
@@ -257,11 +259,9 @@ impl Standing {
         let unit = unit(watch);
         let link_rate = rate.unwrap_or(watch.link().rate as f64);
         let held = (link_rate * HELD_S / f64::from(PACKET)).max(100.0);
-        let all: f64 = self
-            .set
-            .iter()
-            .map(|(minor, _)| orders.weight(*minor))
-            .sum();
+        // Empty queues hold nothing: if they counted, a few flows would have very short ones.
+        let used = self.set.iter().filter(|(minor, _)| orders.is_used(*minor));
+        let all: f64 = used.map(|(minor, _)| orders.weight(*minor)).sum();
         for (minor, set) in &mut self.set {
             let weight = orders.weight(*minor);
             let is_for_many = u32::from(*minor) < TP_FAIR_FIRST;

@@ -12,13 +12,14 @@ use crate::fair::queues::{Queues, Wait, level};
 use crate::fair::sharers::Sharers;
 use tcpilot_abi::{
     TP_FAIR_ANTS, TP_FAIR_DELAY, TP_FAIR_DROP, TP_FAIR_FIRST, TP_FAIR_MICE, TP_FAIR_NONE,
-    TP_FAIR_POLICE, TP_FAIR_SLOW, TP_FAIR_UNREPLIED, TP_FAIR_WINDOW, TP_FLOW_CLOSED,
+    TP_FAIR_POLICE, TP_FAIR_SLOW, TP_FAIR_UNREPLIED, TP_FAIR_WINDOW, TP_FLOW_CLOSED, TP_FLOW_QUIC,
     TP_FLOW_WINDOW, TP_REASON_NEW, tp_fair_order, tp_watch_flow, tp_watch_key,
 };
 use tcpilot_kernel::watch::{Watch, left_bytes};
 
 use crate::args::{Action, Classifier, WatchArgs};
 use crate::link::{Group, Protocol};
+use crate::model::Models;
 
 /// Queues per unit of `--queues`. The groups loss, delay, loss-delay, model and unknown share them.
 pub const PER_K: usize = 4;
@@ -30,6 +31,8 @@ const CONTENT_US: u64 = 2_000;
 const CONTENT_AFTER: Duration = Duration::from_secs(2);
 /// The programs act on flows from this share of the link's rate in use.
 const SATURATED: f64 = 0.85;
+/// From this probability on that its group is right, a flow meets the group's own action.
+const SURE: f64 = 0.9;
 /// The least share per round trip: a smaller one cannot be distinguished from a burst.
 const LEAST_SHARE_BYTES: u32 = 4 * 1514;
 /// A mouse is in slow start: per round trip it may send this many times its share, and at least these bytes.
@@ -42,6 +45,8 @@ struct OrderedFlow {
     /// The number of the share's owner: a flow, or a subscriber.
     sharer: u32,
     group: Group,
+    /// The group whose action it meets: unknown while its own is not sure.
+    acted_as: Group,
     bytes: u64,
     sojourn_sum_us: u64,
     sojourn_samples: u32,
@@ -83,9 +88,10 @@ struct Sharer {
 }
 
 /// Orders, and the states behind them.
-pub struct Orders {
+pub struct Orders<'a> {
     allowed: Vec<Action>,
     classifier: Classifier,
+    models: &'a Models,
     known: HashMap<u32, OrderedFlow>,
     numbers: Sharers,
     /// By number, only senders.
@@ -99,12 +105,13 @@ pub struct Orders {
     pub share_of_grown: f64,
 }
 
-impl Orders {
+impl<'a> Orders<'a> {
     /// Starts without orders.
-    pub fn new(args: &WatchArgs, allowed: Vec<Action>) -> Orders {
+    pub fn new(args: &WatchArgs, allowed: Vec<Action>, models: &'a Models) -> Orders<'a> {
         Orders {
             allowed,
             classifier: args.classifier,
+            models,
             known: HashMap::new(),
             numbers: Sharers::new(args.fair.share),
             sharers: HashMap::new(),
@@ -166,6 +173,14 @@ impl Orders {
             }
         };
         count as f64
+    }
+
+    /// Whether flows wait in a queue: always in those that are for many.
+    pub fn is_used(&self, minor: u16) -> bool {
+        match u32::from(minor).checked_sub(TP_FAIR_FIRST) {
+            Some(dealt) => !self.queues.members(dealt as usize).is_empty(),
+            None => true,
+        }
     }
 
     /// Sending flows, or subscribers.
@@ -259,6 +274,7 @@ impl Orders {
             key,
             sharer,
             group,
+            acted_as: self.acted_as(group, flow),
             bytes: left_bytes(flow),
             sojourn_sum_us: flow.now.sojourn_sum_us,
             sojourn_samples: flow.now.sojourn_samples,
@@ -300,6 +316,7 @@ impl Orders {
         OrderedFlow {
             rate,
             group,
+            acted_as: self.acted_as(group, flow),
             pressed: if sojourn_us < CONTENT_US {
                 before.pressed
             } else {
@@ -322,6 +339,20 @@ impl Orders {
                 Group::Mouse
             }
             Classifier::Tcpilot => Group::from_number(verdict.group),
+        }
+    }
+
+    /// A window of an algorithm that fills queues is not shrunk because of a doubtful verdict, and such a flow is
+    /// not made to wait: it loses packets, as everything unknown.
+    fn acted_as(&self, group: Group, flow: &tp_watch_flow) -> Group {
+        let model = match flow.flags & TP_FLOW_QUIC {
+            0 => &self.models.tcp,
+            _ => &self.models.quic,
+        };
+        let is_sure = || model.group_probability(&flow.verdict) >= SURE;
+        match (self.classifier, group) {
+            (Classifier::Tcpilot, Group::Delay | Group::Model) if !is_sure() => Group::Unknown,
+            _ => group,
         }
     }
 
@@ -383,7 +414,7 @@ impl Orders {
     }
 
     fn add_action(&self, order: &mut tp_fair_order, known: &OrderedFlow) {
-        let action = match known.group {
+        let action = match known.acted_as {
             Group::Udp if self.allows(Action::Drop) => TP_FAIR_POLICE,
             Group::Loss | Group::LossDelay | Group::Unknown | Group::Mouse
                 if self.allows(Action::Drop) =>

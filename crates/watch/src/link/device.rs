@@ -1,6 +1,6 @@
 //! The watched device, by its name: a vanished device returns with another index.
 
-use tcpilot_netlink::device::index_of;
+use tcpilot_netlink::device::{index_of, ports_of_bridge};
 use tcpilot_show::failure::{Failure, Kind};
 
 /// A device.
@@ -23,6 +23,17 @@ impl Device {
                 name: name.to_owned(),
                 index,
             }),
+        }
+    }
+
+    /// Says so if the device is a bridge: packets between its ports pass by its own queue.
+    pub fn warn_of_ports(&self) {
+        if let Ok(Some(ports)) = ports_of_bridge(self.index) {
+            let ports = ports.join(" ");
+            tracing::warn!(
+                "{} is a bridge: packets between its ports are not seen here; watch the port with the queue, of {ports}",
+                self.name
+            );
         }
     }
 

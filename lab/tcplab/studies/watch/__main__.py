@@ -31,6 +31,9 @@ python -m tcplab.studies.watch train results/watch*-2*     # the model, from all
 python -m tcplab.studies.watch keep --samples FILE results/watch*-2*   # for train
 python -m tcplab.studies.watch keep --rounds FILE results/watch-native-test-2*   # for judge
 
+# How probable the model's verdicts are, from recordings that it has not learned from:
+python -m tcplab.studies.watch calibrate results/watch-native-anywhere-2*
+
 python -m tcplab.studies.watch cost                # instructions per packet, in virtual time
 python -m tcplab.studies.watch cost --limit lru    # the least that the same hooks cost
 """
@@ -52,11 +55,13 @@ from tcplab.studies.watch import (
     cost,
     coverage,
     figures,
+    gains,
     judge,
     kept,
     native,
     quic,
     readings,
+    reliability,
     shrink,
     simulated,
     traces,
@@ -67,6 +72,7 @@ from tcplab.vm import Machine, run
 
 _LIMIT = Path(cost.__file__).with_name("limit.bpf.c")
 _MODELS = Path(__file__).parents[4] / "bpf" / "watch"
+_MODEL = "model.json.gz"
 
 
 def main() -> int:
@@ -77,6 +83,8 @@ def main() -> int:
         ("judge", "cross-validate by path"),
         ("readings", "compare the open readings of P4air's rules"),
         ("keep", "write the parts of recordings that training and judging read"),
+        ("calibrate", "write into a model how probable its verdicts are, from teaching recordings"),
+        ("gains", "what each feature gains on recordings kept apart"),
     ):
         command = sub.add_parser(name, help=what)
         what = "folder of results, or file of `keep`"
@@ -86,6 +94,8 @@ def main() -> int:
             what = "with simulated flows, for paths beyond those of the recordings"
             command.add_argument("--extrapolation", action="store_true", help=what)
             _hide(command, "--wide", "extrapolation", action="store_true")
+        elif name in ("calibrate", "gains"):
+            command.add_argument("--by", type=Path, metavar="MODEL", default=_MODELS / _MODEL)
         elif name == "judge":
             what = "judge by this finished model, which must not know these paths"
             command.add_argument("--by", type=Path, metavar="MODEL", help=what)
@@ -233,6 +243,10 @@ def _learn(options: argparse.Namespace) -> int:
         return 1
     paths = sorted({t.path for t in found})
     print(f"{len(found)} flows on {len(paths)} paths: {'; '.join(paths)}", file=sys.stderr)
+    return _of_traces(campaigns, found, options)
+
+
+def _of_traces(campaigns: list[str], found: list[traces.Trace], options: argparse.Namespace) -> int:
     if options.command == "train":
         return _train(train.table(found), options)
     if options.command == "keep":
@@ -240,6 +254,13 @@ def _learn(options: argparse.Namespace) -> int:
             kept.write_samples(found, campaigns, options.samples)
         if options.rounds:
             kept.write_rounds(found, campaigns, options.rounds, options.most)
+        return 0
+    if options.command == "calibrate":
+        return _calibrate(found, options.by)
+    if options.command == "gains":
+        sets = gains.by_campaign(campaigns, found)
+        gained, told = gains.gains(sets, train.read(options.by))
+        print(f"{told}\n\n{gains.table(gained)}")
         return 0
     if options.command == "readings":
         print(readings.text(readings.recall([t for t in found if t.kind == traces.BULK])))
@@ -259,7 +280,7 @@ def _loaded(places: list[Path], of_quic: bool) -> tuple[list[str], list[traces.T
 
 
 def _train(rows: pd.DataFrame, options: argparse.Namespace) -> int:
-    name = "quic_model.json.gz" if options.quic else "model.json.gz"
+    name = "quic_model.json.gz" if options.quic else _MODEL
     if options.extrapolation:
         name, forest = "wide_model.json.gz", train.extrapolation(rows, simulated.training())
     else:
@@ -267,6 +288,16 @@ def _train(rows: pd.DataFrame, options: argparse.Namespace) -> int:
     model, out = train.as_json(forest), options.out or _MODELS / name
     train.write(model, out)
     print(f"{out}: {len(model['roots'])} trees, {len(model['nodes'])} nodes")
+    return 0
+
+
+def _calibrate(found: list[traces.Trace], path: Path) -> int:
+    """The model must know none of these flows."""
+    model = train.read(path)
+    bulk = [t for t in found if t.kind == traces.BULK]
+    model["calibration"] = reliability.calibration(judge.by_finished(bulk, model))
+    train.write(model, path)
+    print(f"{path}: {json.dumps(model['calibration'])}")
     return 0
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tcplab.studies.cells import Record
-from tcplab.studies.watch import coverage, judge, kept, simulated, traces, train
+from tcplab.studies.watch import coverage, judge, kept, reliability, simulated, traces, train
 from tcplab.studies.watch.traces import Trace
 
 _ROOT = Path(__file__).parents[4]
@@ -118,22 +118,31 @@ def page(say: Callable[[str], None] = lambda _: None, whole: Path | None = None)
     the small table."""
     judges = Judges(say, whole)
     parts = [_HEAD.format(digest=digest())]
-    rows, sections = [judge.HEAD_OF_ROWS], []
+    rows, sections, together = [judge.HEAD_OF_ROWS], [], []
     for one in SETS:
         found = judges.read(one.sets)
         every, light = judges.of(found), judges.of(found, light_tracking=True)
         rows.append(judge.row(one.title, _clear(every)))
         rows.append(judge.row(f"**{one.title}, with naps**", _clear(light)))
         if one.is_listed:
+            together += every
             sections.append(_section(one, every))
     parts += ["\n".join(rows) + "\n", _BELOW, *sections]
     native = judges.read((NATIVE,))
     every = judges.of(native)
     parts += [_NAMES, judge.confusion(every), _FEW, coverage.few(every)]
-    parts += [_ABSTAINING, coverage.curve(every)]
+    parts += [_ABSTAINING, coverage.curve(every), *_reliability(judges, together)]
     parts += [_LATER.format(after=AFTER), _later(judges, native)]
     parts += [_SOURCES, _limited(judges), _WIDE, _simulated(judges)]
     return "\n".join(parts)
+
+
+def _reliability(judges: Judges, every: Sequence[judge.Outcome]) -> list[str]:
+    maps = [reliability.of_model(judges.models[0], of) for of in ("group", "name")]
+    verdicts = [of(every) for of in (reliability.of_groups, reliability.of_names)]
+    groups, names = (reliability.table(*pair) for pair in zip(verdicts, maps, strict=True))
+    votes = reliability.table(verdicts[0])
+    return [_RELIABILITY, groups, "By name:\n", names, _VOTES, votes]
 
 
 def _clear(outcomes: Sequence[judge.Outcome]) -> list[judge.Outcome]:
@@ -207,6 +216,17 @@ _ABSTAINING = """\
 
 The same flows, if a verdict counts only with such a share of the votes: how many flows have one,
 and how many of these are right.
+"""
+_RELIABILITY = """\
+## Confidence
+
+How often a group is right if the watch shows this confidence, over all sets above that have a
+section. Left out are certain signs, and paths beyond the recorded ones, where the confidence is at
+most 0.5. A mean outside the interval is bold. [Another page](watch-senders.md#confidence) has the
+teaching flows behind it, and other programs' senders.
+"""
+_VOTES = """\
+The share of the votes for the group, which was the confidence before:
 """
 _LATER = """\
 ## A watch that begins later

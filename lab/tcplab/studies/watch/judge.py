@@ -20,8 +20,8 @@ from tcplab.studies.watch.train import as_json, fit, in_kernel
 
 CONTROLLED = ("loss", "delay", "loss-delay", "model")
 """Groups of congestion controls."""
-RULE = 3
-"""TP_REASON_RULE: a certain sign."""
+RULE, OUTSIDE = 3, 12
+"""TP_REASON_RULE: a certain sign; TP_REASON_OUTSIDE: the votes, on a path beyond those recorded."""
 FOLDS = 12
 """Number of models for all paths; each judges its unseen paths."""
 LATER = 30
@@ -56,6 +56,8 @@ class Outcome:
     """Its law is Reno's on this path (traces.Trace)."""
     is_falsely_certain: bool = False
     """A rule said another group in some round."""
+    is_voted: bool = True
+    """Its confidence at its end is that of votes, on a path like those recorded."""
     votes: Mapping[str, int] = field(default_factory=dict)
     """The share of each algorithm in them at the flow's end."""
 
@@ -130,6 +132,7 @@ def by_model(
         sure=int(last["group_confidence"]) / 255,
         name_sure=int(last["confidence"]) / 255,
         is_reno=trace.is_reno,
+        is_voted=int(last["reason"]) not in (RULE, OUTSIDE),
         is_falsely_certain=bool((~right & (verdicts["reason"] == RULE)).any()),
         votes=dict(zip(names, map(int, last["votes"]), strict=False)),
     )

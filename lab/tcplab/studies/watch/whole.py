@@ -63,7 +63,9 @@ def remake(say: Callable[[str], None], folder: Path = FOLDER) -> list[str]:
     say("training")
     rows = train.together([pd.read_parquet(path) for path in samples])
     model = train.as_json(train.fit(rows, seed=train.SEED))
-    if model != train.read(figures.MODELS / figures.OF_PAGE[0]):
+    shipped = train.read(figures.MODELS / figures.OF_PAGE[0])
+    shipped.pop("calibration", None)  # by recordings of its own
+    if model != shipped:
         wrong.append(figures.OF_PAGE[0])
     say("shrinking")
     with tempfile.TemporaryDirectory() as place:
