@@ -24,6 +24,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
+import itertools
 import json
 import os
 import random
@@ -134,6 +135,7 @@ class Witness:
     def __init__(self, port: int) -> None:
         self.port, self.number, self.acknowledged = port, 0, 0
         self.puts, self.is_over = 0, False
+        self.requests = itertools.count()
 
     def ask(self, subject: str, payload: bytes, timeout_s: float) -> bytes:
         """One request on a connection of its own. An answer, or OSError."""
@@ -145,7 +147,8 @@ class Witness:
             s.sendall(
                 b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\n'
             )
-            head = f"SUB _INBOX.w 1\r\nPUB {subject} _INBOX.w {len(payload)}\r\n"
+            inbox = f"_INBOX.{next(self.requests)}"
+            head = f"SUB {inbox} 1\r\nPUB {subject} {inbox} {len(payload)}\r\n"
             s.sendall(head.encode() + payload + b"\r\n")
             while line := f.readline():
                 words = line.split()
@@ -154,7 +157,8 @@ class Witness:
                 if words[0] == b"HMSG":
                     headers, size = int(words[-2]), int(words[-1])
                     content = f.read(size)
-                    if b" 503" in content[:headers].split(b"\r\n")[0]:
+                    status = content[:headers].split(b"\r\n")[0]
+                    if b" 503" in status:
                         raise OSError("nobody answers yet")
                     return content[headers:]
         raise OSError("the server has closed")
@@ -202,7 +206,10 @@ class Witness:
                 time.sleep(0.1)
         number = struct.unpack("<Q", found)[0] if len(found) == 8 else -1
         if not acknowledged <= number <= self.number:
-            raise Fault(f"the engine has {number}, and had acknowledged {acknowledged}")
+            text = (
+                f"the engine has {found[:100]!r}, and had acknowledged {acknowledged}"
+            )
+            raise Fault(text)
 
 
 def check_state(path: Path) -> None:

@@ -361,7 +361,7 @@ mod tests {
         sizes[3] = 3000;
         sizes[3 + 64] = 3000;
         assert_eq!(shards_for::<1>(&sizes), 2 * SHARDS);
-        assert_eq!(shards_for::<1>(&vec![90; SHARDS_MAX.into()]), 2 * SHARDS);
+        assert_eq!(shards_for::<1>(&vec![95; SHARDS_MAX.into()]), 2 * SHARDS);
     }
 
     #[test]
