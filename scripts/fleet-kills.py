@@ -9,6 +9,7 @@ the daemon or the agent of either host, or nats-server. After each kill:
 
 - A value that the server has acknowledged is read back, or a newer one.
 - The states that agents and daemons exchange are whole, and speak of this fleet's two prefixes only.
+- Knowledge that the daemon has saved is said again after its death.
 - A connection that was open before the first kill still echoes what it is sent, through both daemons'
   deaths; so does a new one.
 
@@ -118,6 +119,12 @@ class Part:
     def end(self) -> None:
         self.process.kill()
         self.process.wait()
+
+    def restart(self) -> None:
+        self.process.terminate()
+        self.process.wait()
+        self.start()
+        self.wait()
 
     def wait(self) -> None:
         end = time.monotonic() + 60
@@ -378,6 +385,8 @@ def piece(options: argparse.Namespace, counts: dict) -> None:
         fleet_demo.wait(
             "b to hear two groups", lambda: fleet.b.fleet()["groups_heard"] >= 2
         )
+        # The daemon saves each minute and at its end: now all of it is saved.
+        fleet.parts["daemon a"].restart()
         say("learned; killing")
         traffic = stack.enter_context(background(fleet.a))
         stack.enter_context(fleet.witness.at_work())

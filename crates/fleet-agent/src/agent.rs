@@ -189,6 +189,8 @@ impl<S: Store> Agent<S> {
         let (mut say_s, mut hear_s) = (0.0, 0.0);
         let mut pause_s = PAUSE_S;
         self.merge(boot_s());
+        // The engine may not answer for seconds.
+        self.write_status(boot_s());
         loop {
             let now_s = boot_s();
             let mut done = Ok(());

@@ -59,11 +59,15 @@ pub fn shared_secrets(
     }
     let secret = bytes.trim_ascii();
     if secret.len() < SECRET_BYTES_MIN {
-        return Err(refused(&format_args!("it is shorter than {SECRET_BYTES_MIN} bytes")));
+        return Err(refused(&format_args!(
+            "it is shorter than {SECRET_BYTES_MIN} bytes"
+        )));
     }
     // Equal on all hosts, whatever their version: no hash of the standard library's.
     let word = |number: usize| {
-        let numbered: Vec<u8> = std::iter::once(number as u8).chain(secret.iter().copied()).collect();
+        let numbered: Vec<u8> = std::iter::once(number as u8)
+            .chain(secret.iter().copied())
+            .collect();
         tcpilot_random::first(format::check_sum(&numbered))
     };
     Ok(Some(std::array::from_fn(word)))
@@ -471,19 +475,37 @@ mod tests {
         };
         let secret = "8c1f0a1f5c2e4d7b";
         let one = secrets("a", secret, 0o640).unwrap().unwrap();
-        let other = secrets("b", &format!("{secret}\n"), 0o600).unwrap().unwrap();
+        let other = secrets("b", &format!("{secret}\n"), 0o600)
+            .unwrap()
+            .unwrap();
         assert_eq!(one, other);
         let changed = secrets("c", "8c1f0a1f5c2e4d7c", 0o600).unwrap().unwrap();
         assert!((0..7).all(|i| one[i] != changed[i] && one[i] != one[(i + 1) % 7]));
         // A version of the future has to find the same.
         assert_eq!(one[0], 0xee86a74d7bb4c014);
-        let schedule = |of: AssignmentSecrets| tcpilot_proof::Schedule::by_time(0.5, [of[4], of[6]]);
-        let held = |of| (0..4000).map(|at| schedule(of).steers(9, 600 * at)).collect::<Vec<_>>();
+        let schedule =
+            |of: AssignmentSecrets| tcpilot_proof::Schedule::by_time(0.5, [of[4], of[6]]);
+        let held = |of| {
+            (0..4000)
+                .map(|at| schedule(of).steers(9, 600 * at))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(held(one), held(other));
         assert_ne!(held(one), held(changed));
-        assert!(secrets("d", secret, 0o644).unwrap_err().contains("others can read"));
-        assert!(secrets("e", "short", 0o600).unwrap_err().contains("shorter than 16"));
-        assert_eq!(shared_secrets(Some(&tcpilot_config::Fleet::default())), Ok(None));
+        assert!(
+            secrets("d", secret, 0o644)
+                .unwrap_err()
+                .contains("others can read")
+        );
+        assert!(
+            secrets("e", "short", 0o600)
+                .unwrap_err()
+                .contains("shorter than 16")
+        );
+        assert_eq!(
+            shared_secrets(Some(&tcpilot_config::Fleet::default())),
+            Ok(None)
+        );
         assert_eq!(shared_secrets(None), Ok(None));
     }
 

@@ -3,8 +3,8 @@
 use std::{path::PathBuf, time::Instant};
 
 use tcpilot_abi::{TP_MAX_ARMS, tp_config, tp_rule};
-use tcpilot_core::choice_dist::AssignmentSecrets;
 use tcpilot_config::{Config, RuleTemplate, has_several_ways_out};
+use tcpilot_core::choice_dist::AssignmentSecrets;
 use tcpilot_kernel::{Pilot, host, own_netns_cookie, wall_clock::Now};
 use tcpilot_show::failure::{Failure, Kind};
 
