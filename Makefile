@@ -29,6 +29,9 @@ run: build ## steer this host until Ctrl-C, then report what was done; ARGS="--c
 fleet-demo: release ## two hosts that share what they know beside a host alone, in namespaces; needs root
 	@scripts/fleet-demo.py
 
+fleet-kills: release ## kills daemons, agents and nats-server of a fleet 1000 times, in pieces that add up; needs root and nats-server
+	scripts/as-root scripts/fleet-kills.py --kills 1000
+
 demo: release ## watch it learn a bad link, in namespaces or in a virtual machine
 	@scripts/demo.py
 
@@ -206,5 +209,5 @@ build: ## build target/release/tcpilot
 release: build
 	@$(CARGO) build --release --bins
 
-.PHONY: help setup build run demo fleet-demo test test-all clang-test check deny book fuzz soak prove unit-test unit-test-rust unit-test-lab host-test mpquic-test upgrade-test vm-test \
+.PHONY: help setup build run demo fleet-demo fleet-kills test test-all clang-test check deny book fuzz soak prove unit-test unit-test-rust unit-test-lab host-test mpquic-test upgrade-test vm-test \
 	vm-test-ends learner-test machine-test arm64-test metrics-test collector-test browser-test bench lab lab-test experiments deb dist arm64 image release release-artifacts

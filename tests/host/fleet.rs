@@ -316,3 +316,65 @@ fn knowledge_that_is_only_shown_changes_no_choice() {
     assert_eq!(refused["fleet"]["groups_heard"], 1);
     assert_eq!(explained(&pilot, CLEAN)["fleet"]["used"], false);
 }
+
+/// Blocks of two seconds, always in pairs. A steered connection has bbr, a held-out one reno.
+fn held_out_config(agent: &Path, secret: &Path) -> String {
+    format!(
+        "algorithms = [\"bbr\"]\nreplace_defaults = [\"reno\"]\n[learner]\nkind = \"thompson\"\n\
+         [rescue]\nalgorithm = \"\"\n\
+         [effect]\nhold_out = \"block\"\nhold_out_percent = 50\nblock_s = 2\nsettle_s = 0\n\
+         [fleet]\ndir = {:?}\nhear = \"off\"\nsecret_file = {:?}\n",
+        agent.display(),
+        secret.display()
+    )
+}
+
+#[test]
+fn hosts_with_one_secret_hold_out_together() {
+    let root = folder();
+    let secret = |name: &str, text: &str| {
+        let path = root.path().join(name);
+        tcpilot_file::replace(&path, 0o600, text.as_bytes()).unwrap();
+        path
+    };
+    let one = secret("one", "the secret of a fleet in Frankfurt\n");
+    let two = secret("two", "that of another fleet, elsewhere\n");
+    let agent = Agent::new(root.path(), "a");
+    let labs = [Lab::new(), Lab::new(), Lab::new()];
+    let pilots = [&one, &one, &two].map(|secret| held_out_config(&agent.state, secret));
+    let _pilots: Vec<Daemon> = labs
+        .iter()
+        .zip(&pilots)
+        .map(|(lab, config)| lab.pilot(config))
+        .collect();
+    let is_held_out = |lab: &Lab| {
+        let mut application = lab.actor();
+        application.tell(&format!("connect {CLEAN}:5201"));
+        application.tell("cc") == "reno"
+    };
+    let (mut pairs, mut others, mut last) = (0, 0, 0);
+    until("ten pairs of blocks were seen", || {
+        let since = || {
+            SystemTime::now()
+                .duration_since(SystemTime::UNIX_EPOCH)
+                .unwrap()
+                .as_secs_f64()
+        };
+        let before = since();
+        // Away from the edges: each daemon turns once a second.
+        let (pair, at) = ((before / 4.0) as u64, before % 2.0);
+        if pair == last || !(1.2..1.7).contains(&at) {
+            return None;
+        }
+        let held = labs.each_ref().map(is_held_out);
+        if (since() / 2.0) as u64 != (before / 2.0) as u64 {
+            return None; // a slow machine
+        }
+        last = pair;
+        assert_eq!(held[0], held[1], "one secret, after {pairs} pairs");
+        pairs += 1;
+        others += u32::from(held[0] != held[2]);
+        (pairs == 10).then_some(())
+    });
+    assert!(others > 0, "another secret has the same times");
+}

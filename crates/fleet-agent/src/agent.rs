@@ -8,28 +8,41 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use tcpilot_fleet::{Name, format};
+use tcpilot_fleet::Name;
 use tcpilot_random::Random;
 
 use crate::clock::{EngineClock, boot_s};
-use crate::hear::Hearer;
+use crate::hear::{Hearer, Member, Wanted};
 use crate::key::Host;
 use crate::memory::Memory;
-use crate::merging;
+use crate::merging::{self, Input};
 use crate::own::OwnStates;
 use crate::say::{Own, Sayer};
 use crate::settings::Settings;
-use crate::status::{EngineStatus, MemberStatus, MergedStatus, OwnStatus, Status, WRITTEN_EVERY_S};
+use crate::status::{EngineLog, MemberStatus, MergedStatus, OwnStatus, Status, WRITTEN_EVERY_S};
 use crate::store::{Store, StoreError};
 
 /// After a failure the agent waits this long, in seconds, then twice as long each time.
-const PAUSE_S: f64 = 1.0;
+pub(crate) const PAUSE_S: f64 = 1.0;
 
 /// The longest pause, in seconds.
-const PAUSE_MAX_S: f64 = 600.0;
+pub(crate) const PAUSE_MAX_S: f64 = 600.0;
 
 /// The part by which times are drawn around their mean, so that a fleet's hosts do not meet.
 const JITTER: f64 = 0.1;
+
+/// Draws times around their mean.
+pub(crate) struct Jitter(Random);
+
+impl Jitter {
+    pub(crate) fn new() -> Self {
+        Self(Random(random().unwrap_or(1)))
+    }
+
+    pub(crate) fn around(&mut self, mean_s: f64) -> f64 {
+        mean_s * (1.0 + JITTER * (2.0 * self.0.uniform() - 1.0))
+    }
+}
 
 /// The files of an agent.
 #[derive(Clone, Debug)]
@@ -82,7 +95,10 @@ impl Files {
 
     /// Makes the folders, and takes the lock that only one agent can have. Removes files that a killed agent left
     /// half-written.
-    fn take(&self) -> anyhow::Result<tcpilot_file::Held> {
+    ///
+    /// # Errors
+    /// Another agent has them, or they cannot be used.
+    pub fn take(&self) -> anyhow::Result<tcpilot_file::Held> {
         self.make_own()
             .with_context(|| format!("cannot make {}", self.own().display()))?;
         for folder in [self.heard(), self.hosts()] {
@@ -130,8 +146,7 @@ pub struct Agent<S> {
     clock: EngineClock,
     trust: BTreeMap<Host, Option<f64>>,
     merged: Vec<MergedStatus>,
-    engine: EngineStatus,
-    reached_at_s: Option<f64>,
+    engine: EngineLog,
     file_error: Option<String>,
     started_s: f64,
     _lock: tcpilot_file::Held,
@@ -147,21 +162,17 @@ impl<S: Store> Agent<S> {
         let lock = files.take()?;
         let memory = Memory::new(files.hosts());
         let members = memory.load().context("cannot read what was heard before")?;
+        let merged = memory.load_merged(&settings.host.place);
         let boot = random()?;
-        let engine = EngineStatus {
-            store: settings.engine.to_string(),
-            ..EngineStatus::default()
-        };
         Ok(Self {
             own: OwnStates::new(files.own()),
             sayer: Sayer::new(&settings, boot),
-            hearer: Hearer::new(&settings, members),
+            hearer: Hearer::new(&settings, members, merged),
             heard_policies: Vec::new(),
             clock: EngineClock::default(),
             trust: BTreeMap::new(),
             merged: Vec::new(),
-            engine,
-            reached_at_s: None,
+            engine: EngineLog::new(&settings.engine),
             file_error: None,
             started_s: boot_s(),
             store,
@@ -174,31 +185,32 @@ impl<S: Store> Agent<S> {
 
     /// Works until the process ends. Ending it at any moment does no harm, so no signal is handled.
     pub async fn run(mut self) {
-        let mut random = Random(random().unwrap_or(1));
-        let mut around = |mean_s: f64| mean_s * (1.0 + JITTER * (2.0 * random.uniform() - 1.0));
+        let mut jitter = Jitter::new();
         let (mut say_s, mut hear_s) = (0.0, 0.0);
         let mut pause_s = PAUSE_S;
         self.merge(boot_s());
+        // The engine may not answer for seconds.
+        self.write_status(boot_s());
         loop {
             let now_s = boot_s();
             let mut done = Ok(());
             if now_s >= say_s {
                 done = self.say(now_s).await;
-                say_s = boot_s() + around(self.settings.say_every_s);
+                say_s = boot_s() + jitter.around(self.settings.say_every_s);
                 if self.has_new_policies() {
                     hear_s = now_s;
                 }
             }
             if done.is_ok() && now_s >= hear_s {
                 done = self.hear(now_s).await;
-                hear_s = boot_s() + around(self.settings.hear_every_s);
+                hear_s = boot_s() + jitter.around(self.settings.hear_every_s);
             }
-            self.note(&done);
+            self.engine.note(&done);
             if done.is_ok() {
                 pause_s = PAUSE_S;
             } else {
                 // Both are due then: nobody knows which of them was done in part.
-                say_s = boot_s() + around(pause_s);
+                say_s = boot_s() + jitter.around(pause_s);
                 hear_s = say_s;
                 pause_s = (2.0 * pause_s).min(PAUSE_MAX_S);
             }
@@ -242,7 +254,7 @@ impl<S: Store> Agent<S> {
         self.heard_policies.clone_from(&policies);
         let heard = self
             .hearer
-            .hear(&self.store, &self.clock, &policies, now_s)
+            .hear(&self.store, &self.clock, Wanted::These(&policies), now_s)
             .await;
         self.save();
         self.merge(now_s);
@@ -259,6 +271,12 @@ impl<S: Store> Agent<S> {
                 saved = saved.and(done);
             }
         }
+        let merged = self.hearer.merged.as_ref();
+        let place = &self.settings.host.place;
+        let saved = saved.and(self.memory.save_merged(place, merged));
+        if let Some(merged) = self.hearer.merged.as_mut().filter(|_| saved.is_ok()) {
+            merged.is_new = false;
+        }
         let saved = saved.and(self.memory.keep_only(&self.hearer.members));
         self.note_file("hosts", &saved);
     }
@@ -274,8 +292,14 @@ impl<S: Store> Agent<S> {
     }
 
     fn merge_policy(&mut self, policy: &Name, own: &Own, now_s: f64) -> std::io::Result<()> {
-        let members = &self.hearer.members;
-        let merged = merging::merged(&self.settings.host, own, policy, members, now_s);
+        let merged = merging::merged(&Input {
+            reader: &self.settings.host,
+            own,
+            policy,
+            members: &self.hearer.members,
+            merged: self.hearer.merged.as_ref(),
+            now_s,
+        });
         // Own states have at least two algorithms.
         let Ok(merged) = merged else { return Ok(()) };
         for (host, refusal) in &merged.refused {
@@ -294,38 +318,12 @@ impl<S: Store> Agent<S> {
         self.trust.extend(merged.trust);
         self.merged.push(MergedStatus {
             policy: policy.to_string(),
-            rows: merged.foreign.rows().len() as u64,
+            rows: merged.rows,
             hosts,
+            by_mergers: self.hearer.merged.is_some(),
         });
         let path = self.files.heard().join(format!("{policy}.state"));
-        let bytes = format::encode(&merged.foreign);
-        tcpilot_file::replace(&path, tcpilot_file::GROUP, &bytes)
-    }
-
-    /// Counts a failure, and logs it when it begins or changes.
-    fn note(&mut self, done: &Result<(), StoreError>) {
-        match done {
-            Ok(()) => {
-                if self.engine.error.is_some() {
-                    tracing::info!("the engine is reached again");
-                }
-                self.reached_at_s = Some(boot_s());
-                (self.engine.error, self.engine.remedy) = (None, None);
-            }
-            Err(error) => {
-                *self
-                    .engine
-                    .failed
-                    .entry(error.reason().to_owned())
-                    .or_default() += 1;
-                if self.engine.error.as_deref() != Some(&error.to_string()) {
-                    tracing::warn!("{error}; {}", error.remedy());
-                }
-                self.engine.error = Some(error.to_string());
-                self.engine.remedy = Some(error.remedy().to_owned());
-            }
-        }
-        self.engine.reached = done.is_ok();
+        tcpilot_file::replace(&path, tcpilot_file::GROUP, &merged.bytes)
     }
 
     fn note_file(&mut self, what: &str, done: &std::io::Result<()>) {
@@ -343,11 +341,7 @@ impl<S: Store> Agent<S> {
     }
 
     fn write_status(&mut self, now_s: f64) {
-        let status = self.status(now_s);
-        let written = match serde_json::to_vec_pretty(&status) {
-            Ok(bytes) => tcpilot_file::replace(&self.files.status(), tcpilot_file::GROUP, &bytes),
-            Err(error) => Err(error.into()),
-        };
+        let written = write_status(&self.files, &self.status(now_s));
         self.note_file("status", &written);
     }
 
@@ -359,7 +353,6 @@ impl<S: Store> Agent<S> {
             rows: own.state.rows().len() as u64,
             age_s: own.age_s,
         };
-        let members = self.hearer.members.iter();
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             host: self.settings.host.name.to_string(),
@@ -367,37 +360,48 @@ impl<S: Store> Agent<S> {
             pid: std::process::id(),
             at_s: now_s,
             uptime_s: now_s - self.started_s,
-            engine: EngineStatus {
-                reached_ago_s: self.reached_at_s.map(|at_s| now_s - at_s),
-                clock_jumps: self.clock.jumps,
-                ..self.engine.clone()
-            },
+            merger: false,
+            engine: self.engine.status(now_s, self.clock.jumps),
             own: self.own.states(now_s).into_iter().map(own).collect(),
             own_refused: self.own.refused.clone().into_iter().collect(),
             said_rows: self.sayer.rows(),
             said_ago_s: self.sayer.said_ago_s(now_s),
             said: self.sayer.counts.clone(),
             heard: self.hearer.counts.clone(),
-            members: members
-                .map(|(host, member)| MemberStatus {
-                    host: host.name.to_string(),
-                    place: host.place.to_string(),
-                    version: member.software.clone(),
-                    said_ago_s: member.said.map(|(age_s, at_s)| age_s + now_s - at_s),
-                    rows: member.rows(),
-                    merged: self.trust.contains_key(host),
-                    trust: self.trust.get(host).copied().flatten(),
-                    refused: member.refused.as_ref().map(|(_, text)| text.clone()),
-                })
-                .collect(),
+            members: members(&self.hearer, &self.trust, now_s),
             merged: self.merged.clone(),
             file_error: self.file_error.clone(),
         }
     }
 }
 
+/// The hosts that were heard, for people.
+pub(crate) fn members(
+    hearer: &Hearer,
+    trust: &BTreeMap<Host, Option<f64>>,
+    now_s: f64,
+) -> Vec<MemberStatus> {
+    let status = |(host, member): (&Host, &Member)| MemberStatus {
+        host: host.name.to_string(),
+        place: host.place.to_string(),
+        version: member.software.clone(),
+        said_ago_s: member.said.map(|(age_s, at_s)| age_s + now_s - at_s),
+        rows: member.rows(),
+        merged: trust.contains_key(host),
+        trust: trust.get(host).copied().flatten(),
+        refused: member.refused.as_ref().map(|(_, text)| text.clone()),
+    };
+    hearer.members.iter().map(status).collect()
+}
+
+/// Writes what people see.
+pub(crate) fn write_status(files: &Files, status: &Status) -> std::io::Result<()> {
+    let bytes = serde_json::to_vec_pretty(status)?;
+    tcpilot_file::replace(&files.status(), tcpilot_file::GROUP, &bytes)
+}
+
 /// A random number of the kernel's.
-fn random() -> anyhow::Result<u64> {
+pub(crate) fn random() -> anyhow::Result<u64> {
     let mut bytes = [0; 8];
     let mut file = fs::File::open("/dev/urandom").context("cannot open /dev/urandom")?;
     file.read_exact(&mut bytes)?;

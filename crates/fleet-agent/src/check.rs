@@ -5,7 +5,8 @@ use std::fmt;
 use tcpilot_fleet::Name;
 
 use crate::clock::unix_s;
-use crate::key::{Host, Item, Key};
+use crate::key::{Host, Key, Writer};
+use crate::merger;
 use crate::settings::{Engine, Settings};
 use crate::store::dir::DirStore;
 use crate::store::nats::NatsStore;
@@ -132,10 +133,7 @@ async fn check_bucket(settings: &Settings, store: &NatsStore, findings: &mut Fin
 
 /// Own values and the clock. False if the rest is without sense.
 async fn check_store(settings: &Settings, store: &impl Store, findings: &mut Findings) -> bool {
-    let key = Key {
-        host: settings.host.clone(),
-        item: Item::Check,
-    };
+    let key = Key::Check(settings.host.clone());
     let before_s = unix_s();
     if let Err(error) = store.put(&key, &before_s.to_le_bytes()).await {
         findings.failed(&format!("writing {key}"), &error);
@@ -159,13 +157,27 @@ async fn check_store(settings: &Settings, store: &impl Store, findings: &mut Fin
             let text = format!("{others} other hosts of {}", settings.host.place);
             findings.add(Verdict::Good, text, "");
             if others > settings.hosts_max {
-                let text = format!("only {} of them are heard", settings.hosts_max);
-                findings.add(Verdict::Warning, text, "divide the place into several");
+                check_mergers(settings, store, findings).await;
             }
         }
         Err(error) => findings.failed("listing hosts", &error),
     }
     true
+}
+
+/// Beyond `hosts_max` hosts are heard through mergers.
+async fn check_mergers(settings: &Settings, store: &impl Store, findings: &mut Findings) {
+    let Host { place, name } = &settings.host;
+    let mergers = Writer::Mergers(place.clone(), merger::set_of(name.as_str()));
+    match store.get(&Key::manifest(&mergers)).await {
+        Ok(Some(_)) => findings.add(Verdict::Good, "they are heard through mergers", ""),
+        Ok(None) => {
+            let text = format!("only {} of them are heard", settings.hosts_max);
+            let remedy = "start a merger, as docs/use/fleet.md shows";
+            findings.add(Verdict::Warning, text, remedy);
+        }
+        Err(error) => findings.failed("reading what mergers say", &error),
+    }
 }
 
 fn check_clock(entry: &Entry, before_s: f64, after_s: f64, findings: &mut Findings) {
@@ -186,13 +198,10 @@ fn check_clock(entry: &Entry, before_s: f64, after_s: f64, findings: &mut Findin
 /// Another host's key must be refused.
 async fn check_foreign_key(settings: &Settings, store: &NatsStore, findings: &mut Findings) {
     let Ok(name) = Name::new(OTHER) else { return };
-    let key = Key {
-        host: Host {
-            place: settings.host.place.clone(),
-            name,
-        },
-        item: Item::Check,
-    };
+    let key = Key::Check(Host {
+        place: settings.host.place.clone(),
+        name,
+    });
     match store.put(&key, b"check").await {
         Err(StoreError::Denied(_)) => {
             findings.add(

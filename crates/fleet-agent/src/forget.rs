@@ -63,7 +63,7 @@ pub async fn forget(store: &impl Store, host: &Host) -> Result<(), Unforgotten> 
     let manifest = manifest::decode(&entry.value);
     let manifest = manifest.map_err(|refusal| Unforgotten::Refused(host.clone(), refusal))?;
     store
-        .put(&Key::forgotten(host), &encode(manifest.boot))
+        .put(&Key::Forgotten(host.clone()), &encode(manifest.boot))
         .await?;
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Hearing: reads the changed shards of the other hosts of this place, and refuses bad ones by reason.
 //!
-//! A host's update counts as a whole or not at all: if one shard is refused, what the host said before goes on to age.
+//! A host's update counts as a whole or not at all: if one shard is refused, what the host said before goes on to age. In a
+//! place of more hosts than `hosts_max`, what mergers say of it takes the hosts' place ([`crate::merger`]).
 
 use std::collections::BTreeMap;
 
@@ -11,9 +12,10 @@ use tcpilot_random::mix;
 
 use crate::boots::Boots;
 use crate::clock::EngineClock;
-use crate::key::{Host, Key};
+use crate::key::{Host, Key, Writer};
+use crate::merger;
 use crate::settings::Settings;
-use crate::store::{Store, StoreError};
+use crate::store::{HOSTS_MAX, Store, StoreError};
 
 /// A shard that was heard, in its bytes: decoded it takes ten times the room.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +26,10 @@ pub struct Shard {
     pub sequence: u64,
     /// The bytes of a valid state.
     pub bytes: Vec<u8>,
+    /// Its rows.
+    pub rows: u32,
+    /// The engine's time up to which the rows are aged, in seconds since 1970; 0 if it comes from a file.
+    pub as_of_s: f64,
     /// Its age when it was heard, in seconds.
     pub age_s: f64,
     /// When that was, by this host's boot clock.
@@ -74,15 +80,11 @@ impl Member {
         self.boots.are_two(now_s)
     }
 
-    /// Rows under all policies. A state's rows follow a head of at least 30 bytes, so this decodes.
+    /// Rows under all policies.
     #[must_use]
     pub fn rows(&self) -> u64 {
         let shards = self.policies.values().flat_map(|heard| &heard.shards);
-        let rows = |shard: &Shard| {
-            let state = format::decode(&shard.bytes, u32::MAX);
-            state.map_or(0, |state| state.rows().len() as u64)
-        };
-        shards.map(rows).sum()
+        shards.map(|shard| u64::from(shard.rows)).sum()
     }
 }
 
@@ -124,8 +126,26 @@ pub struct Counts {
     pub torn: u64,
     /// Updates refused, by reason.
     pub refused: BTreeMap<String, u64>,
-    /// Hosts of this place beyond `hosts_max`, which are not heard.
+    /// Hosts of this place beyond `hosts_max`, which are not heard since no merger says what they know.
     pub left_out: u64,
+}
+
+/// Policies that are of use.
+#[derive(Clone, Copy, Debug)]
+pub enum Wanted<'a> {
+    /// Those of this host.
+    These(&'a [Name]),
+    /// All: a merger's.
+    All,
+}
+
+impl Wanted<'_> {
+    fn has(self, policy: &Name) -> bool {
+        match self {
+            Self::These(policies) => policies.contains(policy),
+            Self::All => true,
+        }
+    }
 }
 
 /// What this host has heard.
@@ -135,6 +155,8 @@ pub struct Hearer {
     rows_max: u32,
     /// The hosts.
     pub members: BTreeMap<Host, Member>,
+    /// What mergers say of this place. Then there are no members.
+    pub merged: Option<Member>,
     /// What people see.
     pub counts: Counts,
 }
@@ -142,13 +164,27 @@ pub struct Hearer {
 impl Hearer {
     /// Continues with what was heard before.
     #[must_use]
-    pub fn new(settings: &Settings, members: BTreeMap<Host, Member>) -> Self {
+    pub fn new(
+        settings: &Settings,
+        members: BTreeMap<Host, Member>,
+        merged: Option<Member>,
+    ) -> Self {
         Self {
             host: settings.host.clone(),
             hosts_max: settings.hosts_max,
             rows_max: settings.rows_max,
             members,
+            merged,
             counts: Counts::default(),
+        }
+    }
+
+    /// Reads what all hosts of the place say, for a merger.
+    #[must_use]
+    pub fn of_all(settings: &Settings) -> Self {
+        Self {
+            hosts_max: HOSTS_MAX,
+            ..Self::new(settings, BTreeMap::new(), None)
         }
     }
 
@@ -160,22 +196,20 @@ impl Hearer {
         &mut self,
         store: &impl Store,
         clock: &EngineClock,
-        policies: &[Name],
+        wanted: Wanted<'_>,
         now_s: f64,
     ) -> Result<(), StoreError> {
         let hosts = store.hosts(&self.host.place).await?;
+        let others = hosts.iter().filter(|host| **host != self.host).count();
+        if others > self.hosts_max && self.hear_mergers(store, clock, wanted, now_s).await? {
+            return Ok(());
+        }
+        self.merged = None;
         for host in self.chosen(hosts) {
             let mut member = self.members.remove(&host).unwrap_or_default();
-            let mut fetch = Fetch {
-                store,
-                clock,
-                host: &host,
-                rows_max: self.rows_max,
-                now_s,
-                gets: 0,
-                bytes: 0,
-            };
-            let heard = self.update(&mut fetch, policies, &mut member).await;
+            let writer = Writer::from(&host);
+            let mut fetch = Fetch::new(store, clock, &writer, self.rows_max, now_s);
+            let heard = self.update(&mut fetch, &host, wanted, &mut member).await;
             self.counts.gets += fetch.gets;
             self.counts.bytes += fetch.bytes;
             match &heard {
@@ -207,6 +241,68 @@ impl Hearer {
         Ok(())
     }
 
+    /// Reads what mergers say of this place. False if there is nothing of use: then the hosts themselves are heard.
+    async fn hear_mergers(
+        &mut self,
+        store: &impl Store,
+        clock: &EngineClock,
+        wanted: Wanted<'_>,
+        now_s: f64,
+    ) -> Result<bool, StoreError> {
+        let set = merger::set_of(self.host.name.as_str());
+        let writer = Writer::Mergers(self.host.place.clone(), set);
+        let mut fetch = Fetch::new(store, clock, &writer, merger::ROWS_MAX, now_s);
+        let mut member = self.merged.take().unwrap_or_default();
+        let read = Self::update_merged(&mut fetch, wanted, &mut member).await;
+        self.counts.gets += fetch.gets;
+        self.counts.bytes += fetch.bytes;
+        match &read {
+            Ok(()) => self.counts.taken += u64::from(member.is_new),
+            Err(No::Torn) => self.counts.torn += 1,
+            Err(No::Refused(reason, text)) => {
+                *self.counts.refused.entry(reason.clone()).or_default() += 1;
+                tracing::warn!("what mergers say is refused: {text}");
+            }
+            Err(No::Store(error)) => {
+                let error = error.clone();
+                self.merged = (!member.policies.is_empty()).then_some(member);
+                return Err(error);
+            }
+        }
+        // Mergers that have stopped say nothing new: their place's hosts do.
+        let ago_s = member.said.map(|(age_s, at_s)| age_s + now_s - at_s);
+        let is_young = ago_s.is_some_and(|ago_s| ago_s <= merger::OLDEST_S);
+        let is_used = is_young && !member.policies.is_empty();
+        self.merged = is_used.then_some(member);
+        if is_used {
+            self.members.clear();
+            self.counts.left_out = 0;
+        }
+        Ok(is_used)
+    }
+
+    async fn update_merged<S: Store>(
+        fetch: &mut Fetch<'_, S>,
+        wanted: Wanted<'_>,
+        member: &mut Member,
+    ) -> Result<(), No> {
+        let Some((bytes, written_s)) = fetch.get(&Key::manifest(fetch.writer)).await? else {
+            return Ok(());
+        };
+        let manifest = manifest::decode(&bytes)?;
+        let mut new = BTreeMap::new();
+        for policy in manifest.policies.iter().filter(|of| wanted.has(&of.name)) {
+            let former = member.policies.get(&policy.name);
+            let heard = fetch.policy(manifest.boot, policy, former).await?;
+            new.insert(policy.name.clone(), heard);
+        }
+        member.is_new |= new != member.policies;
+        member.software = manifest.software;
+        member.said = Some((fetch.clock.age_s(fetch.now_s, written_s, 0.0), fetch.now_s));
+        member.policies = new;
+        Ok(())
+    }
+
     /// The hosts to hear: at most `hosts_max`, drawn by a hash that is this host's own, so that others hear others.
     fn chosen(&mut self, hosts: Vec<Host>) -> Vec<Host> {
         let mut hosts: Vec<Host> = hosts
@@ -223,11 +319,12 @@ impl Hearer {
     async fn update<S: Store>(
         &self,
         fetch: &mut Fetch<'_, S>,
-        policies: &[Name],
+        host: &Host,
+        wanted: Wanted<'_>,
         member: &mut Member,
     ) -> Result<(), No> {
         let now_s = fetch.now_s;
-        let Some((bytes, written_s)) = fetch.get(&Key::manifest(fetch.host)).await? else {
+        let Some((bytes, written_s)) = fetch.get(&Key::manifest(fetch.writer)).await? else {
             return Ok(()); // Gone since the list was made: what it said goes on to age.
         };
         let manifest = manifest::decode(&bytes)?;
@@ -236,7 +333,7 @@ impl Hearer {
             let text = "two hosts have this name".to_owned();
             return Err(No::Refused("two_hosts".to_owned(), text));
         }
-        if let Some((mark, _)) = fetch.get(&Key::forgotten(fetch.host)).await? {
+        if let Some((mark, _)) = fetch.get(&Key::Forgotten(host.clone())).await? {
             member.forgotten = Some(crate::forget::decode(&mark)?);
         }
         if member.forgotten == Some(manifest.boot) {
@@ -246,8 +343,7 @@ impl Hearer {
             return Err(No::Refused("forgotten".to_owned(), text));
         }
         let mut new = BTreeMap::new();
-        let is_used = |policy: &&Policy| policies.contains(&policy.name);
-        for policy in manifest.policies.iter().filter(is_used) {
+        for policy in manifest.policies.iter().filter(|of| wanted.has(&of.name)) {
             let former = member.policies.get(&policy.name);
             let former = former.filter(|_| member.boot == manifest.boot);
             let heard = fetch.policy(manifest.boot, policy, former).await?;
@@ -262,18 +358,36 @@ impl Hearer {
     }
 }
 
-/// The reading of one host's update.
+/// The reading of one writer's update.
 struct Fetch<'a, S> {
     store: &'a S,
     clock: &'a EngineClock,
-    host: &'a Host,
+    writer: &'a Writer,
     rows_max: u32,
     now_s: f64,
     gets: u64,
     bytes: u64,
 }
 
-impl<S: Store> Fetch<'_, S> {
+impl<'a, S: Store> Fetch<'a, S> {
+    fn new(
+        store: &'a S,
+        clock: &'a EngineClock,
+        writer: &'a Writer,
+        rows_max: u32,
+        now_s: f64,
+    ) -> Self {
+        Self {
+            store,
+            clock,
+            writer,
+            rows_max,
+            now_s,
+            gets: 0,
+            bytes: 0,
+        }
+    }
+
     /// A policy's shards: those of the former update that have not changed, and the others from the engine.
     async fn policy(
         &mut self,
@@ -293,22 +407,32 @@ impl<S: Store> Fetch<'_, S> {
                 continue;
             }
             let mut known = former.into_iter().flat_map(|heard| &heard.shards);
-            let known =
-                known.find(|known| known.number == number && known.sequence >= mark.sequence);
+            let known = known.find(|known| {
+                known.number == number && self.is_as_promised(known.sequence, mark.sequence)
+            });
             let shard = match known {
                 Some(known) => known.clone(),
                 None => {
-                    let key = Key::shard(self.host, &policy.name, number);
+                    let key = Key::shard(self.writer, &policy.name, number);
                     self.shard(&key, boot, (number, count), mark).await?
                 }
             };
-            rows += format::decode(&shard.bytes, self.rows_max)?.rows().len();
-            if rows > self.rows_max as usize {
-                return Err(tcpilot_fleet::Refusal::Rows(rows as u32).into());
+            rows += shard.rows;
+            if rows > self.rows_max {
+                return Err(tcpilot_fleet::Refusal::Rows(rows).into());
             }
             heard.shards.push(shard);
         }
         Ok(heard)
+    }
+
+    /// Whether a shard is the one of a manifest. A host's manifest comes after its shards, so a shard may be newer, but not
+    /// older. A merger's sequence is a check sum.
+    fn is_as_promised(&self, sequence: u64, promised: u64) -> bool {
+        match self.writer {
+            Writer::Host(_) => sequence >= promised,
+            Writer::Mergers(..) => sequence == promised,
+        }
     }
 
     async fn shard(
@@ -323,15 +447,24 @@ impl<S: Store> Fetch<'_, S> {
             return Err(No::Refused("missing".to_owned(), text));
         };
         let state = format::decode(&bytes, self.rows_max)?;
-        // The manifest comes after its shards, so a shard may be newer than the manifest, but not older.
-        if state.boot != boot || state.sequence < mark.sequence {
+        let (as_of_s, is_of_boot) = match self.writer {
+            Writer::Host(_) => (written_s - f64::from(state.age_s), state.boot == boot),
+            Writer::Mergers(..) => (merger::as_of_s(&state), true),
+        };
+        if !is_of_boot || !self.is_as_promised(state.sequence, mark.sequence) {
             return Err(No::Torn);
         }
         shard::check(&state, number, count)?;
+        let age_s = match self.writer {
+            Writer::Host(_) => self.clock.age_s(self.now_s, written_s, state.age_s.into()),
+            Writer::Mergers(..) => self.clock.age_s(self.now_s, as_of_s, 0.0),
+        };
         Ok(Shard {
             number,
             sequence: state.sequence,
-            age_s: self.clock.age_s(self.now_s, written_s, state.age_s.into()),
+            rows: state.rows().len() as u32,
+            as_of_s,
+            age_s,
             at_s: self.now_s,
             bytes,
         })

@@ -19,66 +19,71 @@ impl fmt::Display for Host {
     }
 }
 
-/// What a host writes, and what an administrator writes of it.
+/// Who writes a state: its host, or the mergers of a place.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Item {
-    /// Its shards, see [`tcpilot_fleet::manifest`].
-    Manifest,
-    /// A part of its state under one policy.
-    Shard(Name, u16),
-    /// An administrator's mark: its present states are not heard ([`crate::forget`]).
-    Forgotten,
-    /// Only `tcpilot-fleet check` writes it, and nobody reads it.
-    Check,
+pub enum Writer {
+    /// The host itself.
+    Host(Host),
+    /// All mergers of this place write the same: what its hosts say without those of a set ([`crate::merger`]).
+    Mergers(Name, u8),
 }
 
-/// The name of a value in the engine: `h.PLACE.HOST.i`, `h.PLACE.HOST.POLICY.SHARD`, `h.PLACE.HOST.check`,
-/// `f.PLACE.HOST`.
+impl fmt::Display for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host(host) => host.fmt(f),
+            Self::Mergers(place, set) => write!(f, "m.{place}.{set}"),
+        }
+    }
+}
+
+impl From<&Host> for Writer {
+    fn from(host: &Host) -> Self {
+        Self::Host(host.clone())
+    }
+}
+
+impl From<&Writer> for Writer {
+    fn from(writer: &Writer) -> Self {
+        writer.clone()
+    }
+}
+
+/// The name of a value in the engine. Certificates permit the first part of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Key {
-    /// Its writer, or the forgotten host.
-    pub host: Host,
-    /// What it is.
-    pub item: Item,
+pub enum Key {
+    /// The list of a writer's shards, see [`tcpilot_fleet::manifest`]: `h.PLACE.HOST.i`, `m.PLACE.SET.i`.
+    Manifest(Writer),
+    /// A part of a state under one policy: `h.PLACE.HOST.POLICY.SHARD`, `m.PLACE.SET.POLICY.SHARD`.
+    Shard(Writer, Name, u16),
+    /// An administrator's mark: a host's present states are not heard ([`crate::forget`]): `f.PLACE.HOST`.
+    Forgotten(Host),
+    /// Only `tcpilot-fleet check` writes it, and nobody reads it: `h.PLACE.HOST.check`.
+    Check(Host),
 }
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.item {
-            Item::Manifest => write!(f, "{}.i", self.host),
-            Item::Shard(policy, shard) => write!(f, "{}.{policy}.{shard}", self.host),
-            Item::Forgotten => write!(f, "f.{}.{}", self.host.place, self.host.name),
-            Item::Check => write!(f, "{}.check", self.host),
+        match self {
+            Self::Manifest(writer) => write!(f, "{writer}.i"),
+            Self::Shard(writer, policy, shard) => write!(f, "{writer}.{policy}.{shard}"),
+            Self::Forgotten(host) => write!(f, "f.{}.{}", host.place, host.name),
+            Self::Check(host) => write!(f, "{host}.check"),
         }
     }
 }
 
 impl Key {
-    /// The host's manifest.
+    /// The writer's manifest.
     #[must_use]
-    pub fn manifest(host: &Host) -> Self {
-        Self {
-            host: host.clone(),
-            item: Item::Manifest,
-        }
+    pub fn manifest(writer: impl Into<Writer>) -> Self {
+        Self::Manifest(writer.into())
     }
 
-    /// The mark of a forgotten host.
+    /// The writer's shard.
     #[must_use]
-    pub fn forgotten(host: &Host) -> Self {
-        Self {
-            host: host.clone(),
-            item: Item::Forgotten,
-        }
-    }
-
-    /// The host's shard.
-    #[must_use]
-    pub fn shard(host: &Host, policy: &Name, shard: u16) -> Self {
-        Self {
-            host: host.clone(),
-            item: Item::Shard(policy.clone(), shard),
-        }
+    pub fn shard(writer: impl Into<Writer>, policy: &Name, shard: u16) -> Self {
+        Self::Shard(writer.into(), policy.clone(), shard)
     }
 
     /// The host whose manifest has this key, if it is of this place.
@@ -123,8 +128,11 @@ mod tests {
             assert_eq!(Key::host_of_manifest(other, &host.place), None, "{other}");
         }
         assert_eq!(Key::host_of_manifest(&shard, &host.place), None);
-        let mark = Key::forgotten(&host).to_string();
+        let mark = Key::Forgotten(host.clone()).to_string();
         assert_eq!(mark, "f.fra1.web-07");
         assert_eq!(Key::host_of_manifest(&mark, &host.place), None);
+        let merged = Key::manifest(&Writer::Mergers(host.place.clone(), 2)).to_string();
+        assert_eq!(merged, "m.fra1.2.i");
+        assert_eq!(Key::host_of_manifest(&merged, &host.place), None);
     }
 }

@@ -12,6 +12,8 @@ pub mod forget;
 pub mod hear;
 pub mod key;
 pub mod memory;
+pub mod merge_agent;
+pub mod merger;
 pub mod merging;
 pub mod own;
 pub mod say;

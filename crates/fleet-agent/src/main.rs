@@ -10,11 +10,12 @@ use tcpilot_fleet_agent::agent::{Agent, Files};
 use tcpilot_fleet_agent::check::{Verdict, check};
 use tcpilot_fleet_agent::forget::{Unforgotten, forget};
 use tcpilot_fleet_agent::key::Host;
+use tcpilot_fleet_agent::merge_agent::MergeAgent;
 use tcpilot_fleet_agent::settings::{Engine, Settings};
 use tcpilot_fleet_agent::status::Status;
-use tcpilot_fleet_agent::store::StoreError;
 use tcpilot_fleet_agent::store::dir::DirStore;
 use tcpilot_fleet_agent::store::nats::NatsStore;
+use tcpilot_fleet_agent::store::{Store, StoreError};
 
 const MORE: &str = "\
 A fleet is a number of hosts that tell each other which congestion control does best on the way to each /24 or /48. A host says \
@@ -59,6 +60,8 @@ struct Arguments {
 enum Command {
     /// Say and hear, until the process is ended
     Run,
+    /// Merge what the hosts of this place say, for places of more than 16 hosts, until the process is ended
+    Merge,
     /// Prove that this host may write its own keys and no other's, and compare clocks
     Check,
     /// Set the engine up, once for a fleet; needs an administrator's rights there
@@ -106,7 +109,8 @@ fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         .max_blocking_threads(4)
         .build()?;
     match &arguments.command {
-        Command::Run => runtime.block_on(run_agent(settings)),
+        Command::Run => runtime.block_on(run_agent(settings, Work::Agent)),
+        Command::Merge => runtime.block_on(run_agent(settings, Work::Merger)),
         Command::Check => Ok(runtime.block_on(run_check(&settings))),
         Command::Init { replicas } => runtime.block_on(init(&settings, (*replicas).into())),
         Command::Forget { host } => runtime.block_on(run_forget(&settings, host)),
@@ -137,7 +141,24 @@ fn nats(settings: &Settings) -> Option<NatsStore> {
     ))
 }
 
-async fn run_agent(settings: Settings) -> anyhow::Result<ExitCode> {
+/// What goes on until the process is ended.
+#[derive(Clone, Copy)]
+enum Work {
+    Agent,
+    Merger,
+}
+
+impl Work {
+    async fn run(self, settings: Settings, store: impl Store) -> anyhow::Result<()> {
+        match self {
+            Self::Agent => Agent::new(settings, store)?.run().await,
+            Self::Merger => MergeAgent::new(settings, store)?.run().await,
+        }
+        Ok(())
+    }
+}
+
+async fn run_agent(settings: Settings, work: Work) -> anyhow::Result<ExitCode> {
     match &settings.engine {
         Engine::Folder(folder) => {
             if !settings.is_insecure {
@@ -146,11 +167,11 @@ async fn run_agent(settings: Settings) -> anyhow::Result<ExitCode> {
                 );
             }
             let store = DirStore::new(folder, settings.timeout).map_err(|error| plain(&error))?;
-            Agent::new(settings, store)?.run().await;
+            work.run(settings, store).await?;
         }
         Engine::Nats { .. } => {
             if let Some(store) = nats(&settings) {
-                Agent::new(settings, store)?.run().await;
+                work.run(settings, store).await?;
             }
         }
     }

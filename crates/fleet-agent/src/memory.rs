@@ -1,5 +1,5 @@
 //! What was heard, as files: a restart without the engine loses nothing. One file per host, `hosts/PLACE.HOST`, replaced at
-//! once.
+//! once. What mergers say is `hosts/PLACE`.
 //!
 //! | field, little-endian | bytes |
 //! |---|---|
@@ -65,6 +65,37 @@ impl Memory {
     pub fn save(&self, host: &Host, member: &Member) -> io::Result<()> {
         let bytes = encode(member, boot_s());
         tcpilot_file::replace(&self.path(host), tcpilot_file::PRIVATE, &bytes)
+    }
+
+    /// Saves what mergers say of a place, or removes it.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn save_merged(&self, place: &Name, merged: Option<&Member>) -> io::Result<()> {
+        let path = self.folder.join(place.as_str());
+        match merged {
+            Some(merged) if merged.is_new || !path.exists() => {
+                let bytes = encode(merged, boot_s());
+                tcpilot_file::replace(&path, tcpilot_file::PRIVATE, &bytes)
+            }
+            Some(_) => Ok(()),
+            None if path.exists() => fs::remove_file(path),
+            None => Ok(()),
+        }
+    }
+
+    /// What mergers said of a place. A damaged file is left out, aloud.
+    #[must_use]
+    pub fn load_merged(&self, place: &Name) -> Option<Member> {
+        let path = self.folder.join(place.as_str());
+        match load_file(&path) {
+            Ok(merged) => Some(merged),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => {
+                tracing::warn!("{} is left out: {error}", path.display());
+                None
+            }
+        }
     }
 
     /// Removes the files of hosts that are not there any more.
@@ -190,10 +221,12 @@ fn decode(bytes: &[u8]) -> Result<Member, Refusal> {
             let age_s = f64::from_le_bytes(reader.take()?);
             let len = u32::from_le_bytes(reader.take()?);
             let bytes = reader.bytes(len as usize)?.to_vec();
-            let sequence = format::decode(&bytes, u32::MAX)?.sequence;
+            let state = format::decode(&bytes, u32::MAX)?;
             heard.shards.push(Shard {
                 number,
-                sequence,
+                sequence: state.sequence,
+                rows: state.rows().len() as u32,
+                as_of_s: 0.0,
                 bytes,
                 age_s: age_after_save_s(age_s, between, unix_between),
                 at_s: now_s,
@@ -215,6 +248,8 @@ mod tests {
         let shard = Shard {
             number: 3,
             sequence: 9,
+            rows: 0,
+            as_of_s: 0.0,
             bytes: format::encode(&state),
             age_s: 100.0,
             at_s: boot_s(),
@@ -252,5 +287,13 @@ mod tests {
             .keep_only(&BTreeMap::from([(host("web-08"), member())]))
             .unwrap();
         assert_eq!(memory.load().unwrap().len(), 1);
+
+        let place = name("fra1");
+        assert!(memory.load_merged(&place).is_none());
+        memory.save_merged(&place, Some(&member())).unwrap();
+        assert_eq!(memory.load().unwrap().len(), 1);
+        assert_eq!(memory.load_merged(&place).unwrap().policies.len(), 1);
+        memory.save_merged(&place, None).unwrap();
+        assert!(memory.load_merged(&place).is_none());
     }
 }

@@ -248,19 +248,30 @@ impl Sayer {
             policies: self.said.iter().map(policy).collect(),
         };
         let (key, bytes) = (Key::manifest(&self.host), manifest::encode(&manifest));
-        let before_s = crate::clock::boot_s();
-        store.put(&key, &bytes).await?;
-        let after_s = crate::clock::boot_s();
+        put_manifest(store, clock, &key, &bytes).await?;
         self.counts.puts += 1;
         self.counts.bytes += bytes.len() as u64;
         self.manifest = Some((self.sequence, now_s));
         self.is_manifest_due = false;
-        // The engine's time of this very put is its clock now.
-        if let Some(entry) = store.get(&key).await? {
-            if entry.value == bytes {
-                clock.see(entry.written_s, f64::midpoint(before_s, after_s));
-            }
-        }
         Ok(())
     }
+}
+
+/// Puts a manifest, and learns the engine's clock from it.
+pub(crate) async fn put_manifest(
+    store: &impl Store,
+    clock: &mut EngineClock,
+    key: &Key,
+    bytes: &[u8],
+) -> Result<(), StoreError> {
+    let before_s = crate::clock::boot_s();
+    store.put(key, bytes).await?;
+    let after_s = crate::clock::boot_s();
+    // The engine's time of this very put is its clock now.
+    if let Some(entry) = store.get(key).await? {
+        if entry.value == bytes {
+            clock.see(entry.written_s, f64::midpoint(before_s, after_s));
+        }
+    }
+    Ok(())
 }

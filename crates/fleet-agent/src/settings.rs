@@ -124,7 +124,7 @@ pub struct Settings {
     pub is_insecure: bool,
     /// The folder for everything of this process.
     pub state_dir: PathBuf,
-    /// So many other hosts are heard.
+    /// So many other hosts are heard themselves; in a larger place mergers are.
     pub hosts_max: usize,
     /// So many groups of a host are heard under one policy.
     pub rows_max: u32,
@@ -182,7 +182,7 @@ impl Settings {
         };
         ensure!(
             (1..=16).contains(&written.hosts_max),
-            "hosts_max = {}: use 1 to 16; more hosts of a place need mergers, which do not exist yet",
+            "hosts_max = {}: use 1 to 16; of more hosts of a place mergers tell",
             written.hosts_max
         );
         ensure!(

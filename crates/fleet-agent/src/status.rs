@@ -5,6 +5,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::settings::Engine;
+use crate::store::StoreError;
 use crate::{clock, hear, say};
 
 /// The agent writes its status again after so many seconds at the latest.
@@ -28,6 +30,9 @@ pub struct Status {
     pub at_s: f64,
     /// Seconds since the start.
     pub uptime_s: f64,
+    /// Whether it is a merger: `members` are then all hosts of the place, and `merged` is what it says.
+    #[serde(default)]
+    pub merger: bool,
     /// The engine.
     pub engine: EngineStatus,
     /// This host's own states.
@@ -69,6 +74,61 @@ pub struct EngineStatus {
     pub clock_jumps: u64,
 }
 
+/// The engine as this process has met it.
+#[derive(Debug)]
+pub struct EngineLog {
+    status: EngineStatus,
+    reached_at_s: Option<f64>,
+}
+
+impl EngineLog {
+    /// Not met yet.
+    #[must_use]
+    pub fn new(engine: &Engine) -> Self {
+        Self {
+            status: EngineStatus {
+                store: engine.to_string(),
+                ..EngineStatus::default()
+            },
+            reached_at_s: None,
+        }
+    }
+
+    /// Counts a failure, and logs it when it begins or changes.
+    pub fn note(&mut self, done: &Result<(), StoreError>) {
+        let status = &mut self.status;
+        match done {
+            Ok(()) => {
+                if status.error.is_some() {
+                    tracing::info!("the engine is reached again");
+                }
+                self.reached_at_s = Some(clock::boot_s());
+                (status.error, status.remedy) = (None, None);
+            }
+            Err(error) => {
+                let reason = error.reason().to_owned();
+                *status.failed.entry(reason).or_default() += 1;
+                if status.error.as_deref() != Some(&error.to_string()) {
+                    tracing::warn!("{error}; {}", error.remedy());
+                }
+                status.error = Some(error.to_string());
+                status.remedy = Some(error.remedy().to_owned());
+            }
+        }
+        status.reached = done.is_ok();
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn status(&self, now_s: f64, clock_jumps: u64) -> EngineStatus {
+        EngineStatus {
+            reached_ago_s: self.reached_at_s.map(|at_s| now_s - at_s),
+            clock_jumps,
+            ..self.status.clone()
+        }
+    }
+}
+
 /// An own state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OwnStatus {
@@ -108,8 +168,11 @@ pub struct MergedStatus {
     pub policy: String,
     /// Its rows.
     pub rows: u64,
-    /// Hosts in it.
+    /// Hosts in it; 0 if mergers say it.
     pub hosts: u64,
+    /// Whether mergers say it.
+    #[serde(default)]
+    pub by_mergers: bool,
 }
 
 impl Status {
@@ -154,7 +217,8 @@ impl fmt::Display for Status {
         } else {
             "not running; this is its last word"
         };
-        writeln!(f, "agent    {} at {}, {state}", self.host, self.place)?;
+        let what = if self.merger { "merger" } else { "agent" };
+        writeln!(f, "{what:<8} {} at {}, {state}", self.host, self.place)?;
         match (&self.engine.error, &self.engine.remedy) {
             (Some(error), Some(remedy)) => writeln!(f, "engine   {error}; {remedy}")?,
             _ => writeln!(
@@ -181,13 +245,18 @@ impl fmt::Display for Status {
             writeln!(f, "         own/{file} is refused: {reason}")?;
         }
         for merged in &self.merged {
-            let (policy, rows, hosts) = (&merged.policy, merged.rows, merged.hosts);
-            writeln!(f, "heard    {policy}: {rows} prefixes from {hosts} hosts")?;
+            let (policy, rows) = (&merged.policy, merged.rows);
+            let whom = match (merged.by_mergers, merged.hosts) {
+                (true, _) => "mergers".to_owned(),
+                (false, hosts) => format!("{hosts} hosts"),
+            };
+            let word = if self.merger { "merged" } else { "heard" };
+            writeln!(f, "{word:<8} {policy}: {rows} prefixes from {whom}")?;
         }
         if self.heard.left_out > 0 {
             writeln!(
                 f,
-                "         {} hosts are left out: hosts_max hosts are heard",
+                "         {} hosts are left out: start a merger, or divide the place",
                 self.heard.left_out
             )?;
         }

@@ -3,6 +3,7 @@
 use tcpilot_learner::gaussian::Information;
 
 use crate::message::MEAN_MAX;
+use crate::place::PLACE_SD;
 
 /// A precision is at most this many times the median of those who tried the algorithm. Honest hosts with equal
 /// traffic differ less; without a bound one liar outweighs a place.
@@ -52,6 +53,12 @@ impl Bound {
     pub const ALONE: Self = Self {
         precision: PRECISION_ALONE,
         mean: [LOSS_ALONE, GAIN_ALONE],
+    };
+
+    /// The bound of what a place says: its own width, which no number of hosts averages out.
+    pub const OF_PLACE: Self = Self {
+        precision: 1.0 / (PLACE_SD * PLACE_SD),
+        mean: [-MEAN_MAX, MEAN_MAX],
     };
 
     fn of_median(middle: f64) -> Self {

@@ -44,6 +44,13 @@ pub fn check_sum(bytes: &[u8]) -> u64 {
 /// The bytes of a state.
 #[must_use]
 pub fn encode(state: &State) -> Vec<u8> {
+    encode_rows(state, state.rows().iter().copied())
+}
+
+/// The bytes of a state with the head of `state` and these rows, which come in order and are of its algorithms. Decoded rows
+/// take ten times the room of their bytes, so a long state is better never held as one.
+#[must_use]
+pub fn encode_rows(state: &State, rows: impl Iterator<Item = Row>) -> Vec<u8> {
     let mut out = vec![VERSION];
     for number in [state.reward, state.boot, state.sequence] {
         out.extend(number.to_le_bytes());
@@ -54,9 +61,15 @@ pub fn encode(state: &State) -> Vec<u8> {
         out.push(name.len() as u8);
         out.extend(name.as_bytes());
     }
-    out.extend((state.rows().len() as u32).to_le_bytes());
-    for row in state.rows() {
-        encode_row(row, &mut out);
+    let count_at = out.len();
+    out.extend([0; 4]);
+    let mut count = 0u32;
+    for row in rows {
+        encode_row(&row, &mut out);
+        count += 1;
+    }
+    if let Some(place) = out.get_mut(count_at..count_at + 4) {
+        place.copy_from_slice(&count.to_le_bytes());
     }
     let sum = check_sum(&out);
     out.extend(sum.to_le_bytes());
@@ -128,10 +141,7 @@ pub fn decode(bytes: &[u8], rows_max: u32) -> Result<State, Refusal> {
         return Err(Refusal::Damaged);
     }
     let mut reader = Reader(body.get(1..).ok_or(Refusal::CutOff)?);
-    let [reward, boot, sequence] = [reader.u64()?, reader.u64()?, reader.u64()?];
-    let age_s = reader.u32()?;
-    let mut state = State::new(reward, decode_names(&mut reader)?)?;
-    (state.boot, state.sequence, state.age_s) = (boot, sequence, age_s);
+    let mut state = decode_head(&mut reader)?;
     let rows = reader.u32()?;
     if rows > rows_max {
         return Err(Refusal::Rows(rows));
@@ -141,6 +151,22 @@ pub fn decode(bytes: &[u8], rows_max: u32) -> Result<State, Refusal> {
         state.push(decode_row(&mut reader, numbers)?)?;
     }
     reader.0.is_empty().then_some(state).ok_or(Refusal::TooLong)
+}
+
+/// The head of a state, without its rows. Only for bytes that [`decode`] has read before: the check sum is not looked at.
+///
+/// # Errors
+/// As [`decode`].
+pub fn head(bytes: &[u8]) -> Result<State, Refusal> {
+    decode_head(&mut Reader(bytes.get(1..).ok_or(Refusal::CutOff)?))
+}
+
+fn decode_head(reader: &mut Reader) -> Result<State, Refusal> {
+    let [reward, boot, sequence] = [reader.u64()?, reader.u64()?, reader.u64()?];
+    let age_s = reader.u32()?;
+    let mut state = State::new(reward, decode_names(reader)?)?;
+    (state.boot, state.sequence, state.age_s) = (boot, sequence, age_s);
+    Ok(state)
 }
 
 fn decode_names(reader: &mut Reader) -> Result<Vec<String>, Refusal> {

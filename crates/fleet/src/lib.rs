@@ -35,7 +35,7 @@ pub mod vote;
 pub use group::Group;
 pub use losses::Losses;
 pub use manifest::Manifest;
-pub use merge::{Groups, Merged, Place, merge};
+pub use merge::{Groups, HostPairs, HostWidths, Merged, Part, Place, PlacePairs, Reader, merge};
 pub use message::Message;
 pub use name::Name;
 pub use refusal::Refusal;

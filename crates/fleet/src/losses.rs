@@ -87,6 +87,21 @@ pub fn merged(hosts: &[Bouts]) -> Losses {
     })
 }
 
+/// What a place has said together, aged, within the same bound.
+#[must_use]
+pub fn of_place(bouts: Bouts) -> Losses {
+    let all = bouts.queued + bouts.clear;
+    let part = if all > FLEET_MOST {
+        FLEET_MOST / all
+    } else {
+        1.0
+    };
+    Losses::from(Bouts {
+        queued: part * bouts.queued,
+        clear: part * bouts.clear,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,6 +133,12 @@ mod tests {
         assert_eq!(merged(&[]), Losses::default());
         let aged = Losses::from(bouts(0.0, 1.0)).bouts(0.9);
         assert_eq!(merged(&[aged]), bouts(0.0, 0.9).into());
+    }
+
+    #[test]
+    fn a_place_is_bounded_like_its_hosts() {
+        assert_eq!(of_place(bouts(3.0, 1.0)), bouts(3.0, 1.0).into());
+        assert_eq!(of_place(bouts(0.0, 31.0)), bouts(0.0, 4.0).into());
     }
 
     #[test]

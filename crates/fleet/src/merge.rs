@@ -38,9 +38,9 @@ pub struct Merged<const C: usize> {
     /// The foreign message of each group.
     pub foreign: Groups<C>,
     /// Width of each host in nats, by place and name; `None` if it is not heard.
-    pub hosts: BTreeMap<(String, String), Option<f64>>,
+    pub hosts: HostWidths,
     /// Width of each place in nats.
-    pub places: BTreeMap<String, f64>,
+    pub places: PlaceWidths,
 }
 
 /// The hosts of a place that know a group: clipped messages, with the hosts' numbers.
@@ -49,16 +49,13 @@ struct Heard<const C: usize> {
     votes: Votes<C>,
 }
 
-/// A place and its hosts' widths.
-struct Merger<const C: usize> {
-    groups: BTreeMap<Group, Heard<C>>,
-    widths: Vec<Option<f64>>,
-}
+/// What the hosts of a place say of each group of a part.
+struct Gathered<const C: usize>(BTreeMap<Group, Heard<C>>);
 
-impl<const C: usize> Merger<C> {
-    /// Clips, votes, and estimates the hosts' widths. Without a middle a host is judged by the reader's own knowledge, before
+impl<const C: usize> Gathered<C> {
+    /// Clips and votes; also each host's pairs. Without a middle a host is judged by the reader's own knowledge, before
     /// its claims are clipped: nobody else can judge it. `reader` is the reader's number.
-    fn new(hosts: &[&Groups<C>], reader: Option<usize>) -> Self {
+    fn new(hosts: &[&Groups<C>], reader: Option<usize>) -> (Self, Vec<Pairs>) {
         let mut all: BTreeMap<Group, Vec<(usize, Information<C>)>> = BTreeMap::new();
         for (number, groups) in hosts.iter().enumerate() {
             for (group, said) in groups.iter().filter(|(_, said)| is_known(said)) {
@@ -94,22 +91,21 @@ impl<const C: usize> Merger<C> {
             }
             groups.insert(group, heard);
         }
-        let widths = pairs.iter().map(Pairs::host).collect();
-        Self { groups, widths }
+        (Self(groups), pairs)
     }
 
-    /// The place's messages, without the host of this number.
-    fn says(&self, except: Option<usize>) -> Groups<C> {
+    /// The place's messages, without the hosts of some numbers.
+    fn says(&self, widths: &[Option<f64>], is_out: impl Fn(usize) -> bool) -> Groups<C> {
         let says = |(group, heard): (&Group, &Heard<C>)| {
             let hosts = heard.said.iter().enumerate();
             let hosts: Vec<_> = hosts
-                .filter(|(_, (number, _))| Some(*number) != except)
-                .filter_map(|(i, (number, said))| Some((said, i, self.widths[*number]?)))
+                .filter(|(_, (number, _))| !is_out(*number))
+                .filter_map(|(i, (number, said))| Some((said, i, widths[*number]?)))
                 .collect();
             let said = merged(&hosts, &heard.votes);
             (said.trace() > 0.0).then_some((*group, said))
         };
-        self.groups.iter().filter_map(says).collect()
+        self.0.iter().filter_map(says).collect()
     }
 }
 
@@ -151,35 +147,6 @@ fn together<const C: usize>(a: &Groups<C>, b: &Groups<C>) -> Groups<C> {
     sum
 }
 
-/// The width of each place: the own place's against the host's own knowledge, the others' against all knowledge at home.
-fn place_widths<const C: usize>(
-    home: &str,
-    own: &Groups<C>,
-    says: &BTreeMap<String, Groups<C>>,
-) -> BTreeMap<String, f64> {
-    let nothing = Groups::new();
-    let at_home = says.get(home).unwrap_or(&nothing);
-    let known_at_home = together(own, at_home);
-    let pairs =
-        |name: &String, groups: &Groups<C>| (name.clone(), differences(groups, &known_at_home));
-    let others = says.iter().filter(|(name, _)| *name != home);
-    let others: BTreeMap<String, Pairs> = others.map(|(name, says)| pairs(name, says)).collect();
-    let mut all = Pairs::default();
-    others.values().for_each(|pairs| all.join(pairs));
-    let guess = all.width(PLACE_GUESS, GUESS_WEIGHT, PLACE_LEAST);
-    let width =
-        |(name, pairs): (String, Pairs)| (name, pairs.width(guess, GUESS_WEIGHT, PLACE_LEAST));
-    let mut widths: BTreeMap<String, f64> = others.into_iter().map(width).collect();
-    if says.contains_key(home) {
-        let own = differences(at_home, own);
-        widths.insert(
-            home.to_owned(),
-            own.width(HOME_GUESS, HOME_WEIGHT, PLACE_LEAST),
-        );
-    }
-    widths
-}
-
 /// Number of groups by site.
 fn site_sizes<const C: usize>(groups: &Groups<C>) -> HashMap<Key, u32> {
     let mut sizes = HashMap::new();
@@ -196,56 +163,245 @@ fn design_effect(count: u32) -> f64 {
     f64::from(count).clamp(1.0, DESIGN_EFFECT_MAX)
 }
 
-/// Merges the states of a fleet for the host `(place, name)` with its own knowledge `own`. A state under the
-/// host's own name is left out, so nothing that it said comes back.
+/// A part of what a reader has heard: the same shards of all hosts. All groups of a site are in one part.
+#[derive(Clone, Debug, Default)]
+pub struct Part<const C: usize> {
+    /// The reader's own knowledge.
+    pub own: Groups<C>,
+    /// The hosts, by place. A host that says nothing here has no groups.
+    pub places: BTreeMap<String, Place<C>>,
+    /// Places whose hosts a merger has merged already ([`says_without`]).
+    pub merged: BTreeMap<String, Groups<C>>,
+}
+
+/// Widths of hosts in nats, by place and name; `None` if a host is not heard.
+pub type HostWidths = BTreeMap<(String, String), Option<f64>>;
+
+/// Widths of places in nats.
+pub type PlaceWidths = BTreeMap<String, f64>;
+
+/// A host that merges for itself. It goes over all parts three times: for its hosts' widths ([`HostPairs`]), for its places'
+/// ([`PlacePairs`]), and for the result ([`Reader::foreign`]). So it never holds more than one part.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a> {
+    /// Its place.
+    pub home: &'a str,
+    /// Its name.
+    pub name: &'a str,
+}
+
+/// The reader's other hosts of a place, and its own number among them if it votes there.
+struct Voters<'a, const C: usize> {
+    names: Vec<&'a String>,
+    groups: Vec<&'a Groups<C>>,
+    reader: Option<usize>,
+}
+
+impl Reader<'_> {
+    /// A state under the reader's own name is left out, so nothing that it said comes back.
+    fn voters<'a, const C: usize>(
+        &self,
+        place: &str,
+        members: &'a Place<C>,
+        own: &'a Groups<C>,
+    ) -> Voters<'a, C> {
+        let is_home = place == self.home;
+        let others = members
+            .iter()
+            .filter(|(member, _)| !(is_home && *member == self.name));
+        let (names, mut groups): (Vec<&String>, Vec<&Groups<C>>) = others.unzip();
+        // The reader votes at home, too, and is not merged.
+        let reader = is_home.then_some(groups.len());
+        groups.extend(is_home.then_some(own));
+        Voters {
+            names,
+            groups,
+            reader,
+        }
+    }
+
+    /// What each place says of a part's groups.
+    fn says<const C: usize>(
+        &self,
+        part: &Part<C>,
+        widths: &HostWidths,
+    ) -> BTreeMap<String, Groups<C>> {
+        let says = |(place, members): (&String, &Place<C>)| {
+            let voters = self.voters(place, members, &part.own);
+            let width = |name: &&String| {
+                let key = (place.clone(), (*name).clone());
+                widths.get(&key).copied().flatten()
+            };
+            let mut of: Vec<Option<f64>> = voters.names.iter().map(width).collect();
+            of.extend(voters.reader.map(|_| None));
+            let (gathered, _) = Gathered::new(&voters.groups, voters.reader);
+            let says = gathered.says(&of, |_| false);
+            (!voters.names.is_empty()).then(|| (place.clone(), says))
+        };
+        let mut all: BTreeMap<String, Groups<C>> = part.merged.clone();
+        all.extend(part.places.iter().filter_map(says));
+        all
+    }
+
+    /// The foreign messages of a part.
+    #[must_use]
+    pub fn foreign<const C: usize>(
+        &self,
+        part: &Part<C>,
+        hosts: &HostWidths,
+        places: &PlaceWidths,
+    ) -> Groups<C> {
+        let mut foreign = Groups::new();
+        for (place, groups) in &self.says(part, hosts) {
+            let width = places.get(place).copied().unwrap_or(PLACE_GUESS);
+            let per_site = if place == self.home {
+                HashMap::new()
+            } else {
+                site_sizes(groups)
+            };
+            for (group, said) in groups {
+                let count = per_site.get(&group.site()).copied().unwrap_or(1);
+                if let Ok(told) = said.through(width * design_effect(count).sqrt()) {
+                    foreign
+                        .entry(*group)
+                        .or_insert(Information::NONE)
+                        .add(&told, 1.0);
+                }
+            }
+        }
+        foreign
+    }
+}
+
+/// The first time over all parts: how far each host is from its place.
+#[derive(Clone, Debug, Default)]
+pub struct HostPairs(BTreeMap<(String, String), Pairs>);
+
+impl HostPairs {
+    /// Adds a part as its reader sees it.
+    pub fn add<const C: usize>(&mut self, reader: &Reader, part: &Part<C>) {
+        for (place, members) in &part.places {
+            let voters = reader.voters(place, members, &part.own);
+            self.add_place(place, &voters.names, &voters.groups, voters.reader);
+        }
+    }
+
+    /// Adds a part of one place as a merger sees it: without own knowledge.
+    pub fn add_members<const C: usize>(&mut self, place: &str, members: &Place<C>) {
+        let (names, groups): (Vec<&String>, Vec<&Groups<C>>) = members.iter().unzip();
+        self.add_place(place, &names, &groups, None);
+    }
+
+    fn add_place<const C: usize>(
+        &mut self,
+        place: &str,
+        names: &[&String],
+        groups: &[&Groups<C>],
+        reader: Option<usize>,
+    ) {
+        if names.is_empty() {
+            return;
+        }
+        let (_, pairs) = Gathered::new(groups, reader);
+        for (name, pairs) in names.iter().zip(&pairs) {
+            let key = (place.to_owned(), (*name).clone());
+            self.0.entry(key).or_default().join(pairs);
+        }
+    }
+
+    /// The widths.
+    #[must_use]
+    pub fn widths(&self) -> HostWidths {
+        let hosts = self.0.iter();
+        hosts.map(|(key, of)| (key.clone(), of.host())).collect()
+    }
+}
+
+/// The second time over all parts: the own place's distance to the host's own knowledge, the others' to all knowledge at home.
+#[derive(Clone, Debug, Default)]
+pub struct PlacePairs(BTreeMap<String, Pairs>);
+
+impl PlacePairs {
+    /// Adds a part.
+    pub fn add<const C: usize>(&mut self, reader: &Reader, part: &Part<C>, widths: &HostWidths) {
+        let says = reader.says(part, widths);
+        let nothing = Groups::new();
+        let at_home = says.get(reader.home).unwrap_or(&nothing);
+        let known_at_home = together(&part.own, at_home);
+        for (place, groups) in &says {
+            let of = if place == reader.home {
+                differences(groups, &part.own)
+            } else {
+                differences(groups, &known_at_home)
+            };
+            self.0.entry(place.clone()).or_default().join(&of);
+        }
+    }
+
+    /// The widths.
+    #[must_use]
+    pub fn widths(&self, reader: &Reader) -> PlaceWidths {
+        let others = || self.0.iter().filter(|(name, _)| *name != reader.home);
+        let mut all = Pairs::default();
+        others().for_each(|(_, pairs)| all.join(pairs));
+        let guess = all.width(PLACE_GUESS, GUESS_WEIGHT, PLACE_LEAST);
+        let width = |pairs: &Pairs| pairs.width(guess, GUESS_WEIGHT, PLACE_LEAST);
+        let mut widths: PlaceWidths = others()
+            .map(|(name, pairs)| (name.clone(), width(pairs)))
+            .collect();
+        if let Some(own) = self.0.get(reader.home) {
+            let width = own.width(HOME_GUESS, HOME_WEIGHT, PLACE_LEAST);
+            widths.insert(reader.home.to_owned(), width);
+        }
+        widths
+    }
+}
+
+/// What a merger says of a part of its place, once for each set of hosts to be left out. The hosts that are left out vote
+/// with the others, and nothing that they say is in the result.
+#[must_use]
+pub fn says_without<const C: usize>(
+    place: &str,
+    members: &Place<C>,
+    widths: &HostWidths,
+    sets: u8,
+    set_of: impl Fn(&str) -> u8,
+) -> Vec<Groups<C>> {
+    let (names, groups): (Vec<&String>, Vec<&Groups<C>>) = members.iter().unzip();
+    let width = |name: &&String| {
+        let key = (place.to_owned(), (*name).clone());
+        widths.get(&key).copied().flatten()
+    };
+    let widths: Vec<Option<f64>> = names.iter().map(width).collect();
+    let set: Vec<u8> = names.iter().map(|name| set_of(name)).collect();
+    let (gathered, _) = Gathered::new(&groups, None);
+    let without = |out: u8| gathered.says(&widths, |number| set[number] == out);
+    (0..sets).map(without).collect()
+}
+
+/// Merges the states of a fleet for the host `(place, name)` with its own knowledge `own`, all in one part.
 #[must_use]
 pub fn merge<const C: usize>(
     (home, name): (&str, &str),
     own: &Groups<C>,
     places: &BTreeMap<String, Place<C>>,
 ) -> Merged<C> {
-    let (mut hosts, mut says) = (BTreeMap::new(), BTreeMap::new());
-    for (place, members) in places {
-        let is_home = place == home;
-        let others = members
-            .iter()
-            .filter(|(member, _)| !(is_home && *member == name));
-        let (names, mut all): (Vec<&String>, Vec<&Groups<C>>) = others.unzip();
-        if names.is_empty() {
-            continue;
-        }
-        // The reader votes at home, too, and is not merged.
-        let own_number = is_home.then_some(all.len());
-        all.extend(is_home.then_some(own));
-        let merger = Merger::new(&all, own_number);
-        for (member, width) in names.iter().zip(&merger.widths) {
-            hosts.insert((place.clone(), (*member).clone()), *width);
-        }
-        says.insert(place.clone(), merger.says(own_number));
-    }
-    let widths = place_widths(home, own, &says);
-    let mut foreign = Groups::new();
-    for (place, groups) in &says {
-        let width = widths.get(place).copied().unwrap_or(PLACE_GUESS);
-        let per_site = if place == home {
-            HashMap::new()
-        } else {
-            site_sizes(groups)
-        };
-        for (group, said) in groups {
-            let count = per_site.get(&group.site()).copied().unwrap_or(1);
-            if let Ok(told) = said.through(width * design_effect(count).sqrt()) {
-                foreign
-                    .entry(*group)
-                    .or_insert(Information::NONE)
-                    .add(&told, 1.0);
-            }
-        }
-    }
+    let reader = Reader { home, name };
+    let part = Part {
+        own: own.clone(),
+        places: places.clone(),
+        merged: BTreeMap::new(),
+    };
+    let mut pairs = HostPairs::default();
+    pairs.add(&reader, &part);
+    let hosts = pairs.widths();
+    let mut pairs = PlacePairs::default();
+    pairs.add(&reader, &part, &hosts);
+    let places = pairs.widths(&reader);
     Merged {
-        foreign,
+        foreign: reader.foreign(&part, &hosts, &places),
         hosts,
-        places: widths,
+        places,
     }
 }
 

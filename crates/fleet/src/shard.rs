@@ -24,6 +24,12 @@ pub fn shard_of(group: &Group, shards: u16) -> u16 {
     (check_sum(&site) % u64::from(shards.max(1))) as u16
 }
 
+/// The part of [`SHARDS`] that has a shard of any number of shards: their numbers are powers of two.
+#[must_use]
+pub fn part_of(number: u16) -> u16 {
+    number % SHARDS
+}
+
 /// A state's shards, each with the state's own head.
 #[must_use]
 pub fn split(state: &State, shards: u16) -> Vec<State> {

@@ -147,7 +147,7 @@ mod tests {
             store.put(&key, b"old").await.unwrap();
             store.put(&key, b"new").await.unwrap();
             assert_eq!(store.get(&key).await.unwrap().unwrap().value, b"new");
-            assert_eq!(store.hosts(&key.host.place).await.unwrap().len(), 1);
+            assert_eq!(store.hosts(&host().place).await.unwrap().len(), 1);
         });
         let mode = fs::metadata(folder.path().join(key.to_string())).unwrap();
         assert_eq!(mode.permissions().mode() & 0o777, 0o640);

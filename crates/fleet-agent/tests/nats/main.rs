@@ -15,15 +15,17 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use server::{Authority, Server, is_missing, rights};
+use server::{Authority, Server, is_missing, merger_rights, rights};
 use support::{
-    Process, Stops, heard, host, know, knowledge, name, output, round, run, settings, state_dir,
-    status, wait_until,
+    Process, Stops, arguments, command, heard, host, know, knowledge, name, output, round, run,
+    settings, state_dir, status, wait_until,
 };
 use tcpilot_fleet_agent::agent::Agent;
 use tcpilot_fleet_agent::clock::boot_s;
 use tcpilot_fleet_agent::key::Key;
+use tcpilot_fleet_agent::merge_agent::MergeAgent;
 use tcpilot_fleet_agent::settings::{Engine, Settings};
+use tcpilot_fleet_agent::status::Status;
 use tcpilot_fleet_agent::store::nats::NatsStore;
 use tcpilot_fleet_agent::store::{Store, StoreError, VALUE_BYTES_MAX};
 
@@ -366,6 +368,85 @@ fn an_agent_killed_between_any_two_steps_harms_nothing() {
     }
 }
 
+#[test]
+fn only_an_administrator_has_a_host_forgotten() {
+    if is_missing() {
+        return;
+    }
+    let fleet = Fleet::new();
+    know(&fleet.folder("a"), &knowledge(0..10, 0.3));
+    know(&fleet.folder("reader"), &knowledge([], 0.0));
+    let forget = |by: &str, whom: &str| {
+        let (path, _) = fleet.host(by);
+        arguments(&path, &["forget", whom])
+    };
+    let (is_good, text) = forget("admin", "a");
+    assert!(!is_good && text.contains("nothing of h.fra1.a"), "{text}");
+    run(async {
+        let (mut a, mut reader) = (fleet.agent("a"), fleet.agent("reader"));
+        round(&mut a).await.unwrap();
+        round(&mut reader).await.unwrap();
+        assert_eq!(heard(&fleet.folder("reader")).len(), 10);
+
+        let (is_good, text) = forget("b", "a");
+        assert!(
+            !is_good && text.contains("administrator's certificate"),
+            "{text}"
+        );
+        round(&mut reader).await.unwrap();
+        assert_eq!(heard(&fleet.folder("reader")).len(), 10, "b may not");
+
+        let (is_good, text) = forget("admin", "a");
+        assert!(is_good && text.starts_with("a is forgotten"), "{text}");
+        round(&mut a).await.unwrap();
+        round(&mut reader).await.unwrap();
+        assert_eq!(heard(&fleet.folder("reader")).len(), 0);
+        let (_, text) = output(&fleet.host("reader").0, "status");
+        let refused = reader.status(boot_s()).heard.refused;
+        assert_eq!(refused["forgotten"], 1, "{text}");
+
+        drop(a);
+        round(&mut fleet.agent("a")).await.unwrap();
+        round(&mut reader).await.unwrap();
+        assert_eq!(heard(&fleet.folder("reader")).len(), 10, "after a restart");
+    });
+}
+
+#[test]
+fn only_mergers_write_what_a_place_says() {
+    if is_missing() {
+        return;
+    }
+    let root = tempfile::tempdir().unwrap();
+    let names: Vec<String> = (0..5).map(|i| format!("h{i}")).collect();
+    let users = names.iter().map(|name| rights(name));
+    let users: Vec<String> = users.chain([merger_rights("merge-1")]).collect();
+    let server = Server::start_with(root.path(), &users, None);
+    let fleet = Fleet { root, server }.with_bucket();
+    let reader = |name: &str| {
+        let text = fleet.server.settings(name)
+            + "hosts_max = 2
+";
+        Agent::new(settings(&fleet.folder(name), &text).1, fleet.store(name)).unwrap()
+    };
+    run(async {
+        for name in &names {
+            know(&fleet.folder(name), &knowledge(0..10, 0.3));
+            fleet.agent(name).say(boot_s()).await.unwrap();
+        }
+        let merger = |name: &str| MergeAgent::new(fleet.host(name).1, fleet.store(name)).unwrap();
+        let refused = merger("h4").round(boot_s()).await.unwrap_err();
+        assert!(matches!(refused, StoreError::Denied(_)), "{refused}");
+        merger("merge-1").round(boot_s()).await.unwrap();
+        let mut agent = reader("h0");
+        agent.hear(boot_s()).await.unwrap();
+        assert!(agent.status(boot_s()).merged[0].by_mergers);
+    });
+    assert_eq!(heard(&fleet.folder("h0")).len(), 10);
+    let (is_good, text) = output(&fleet.host("merge-1").0, "check");
+    assert!(is_good, "{text}");
+}
+
 /// Agents `a` and `reader` as processes; `a` knows ten groups, and `reader` has heard them.
 fn two_processes(fleet: &Fleet) -> (Process, Process) {
     know(&fleet.folder("a"), &knowledge((0..10).map(|i| i << 8), 0.3));
@@ -576,7 +657,43 @@ async fn all_say(fleet: &Fleet, names: &[String], prefixes: u32) -> Vec<Agent<Na
     all
 }
 
-/// `AGENTS=200 PREFIXES=10000 cargo test -p tcpilot-fleet-agent --test nats -- --ignored --nocapture many`
+/// A merger's first round and its second one, with nothing new. Prints the cost.
+fn measure_merger(fleet: &Fleet) {
+    let (path, _) = fleet.host("merger");
+    let (folder, pid) = (fleet.folder("merger"), fleet.server.pid());
+    let (before_s, start) = (processor_s(pid), Instant::now());
+    let merger = Process(command(&path, "merge").spawn().unwrap());
+    let said = |status: &Status| (status.said.puts, status.said.bytes);
+    let wait = |is_so: &dyn Fn(&Status) -> bool| {
+        while !status(&folder).is_some_and(|status| is_so(&status)) {
+            assert!(start.elapsed() < Duration::from_secs(900));
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        status(&folder).unwrap()
+    };
+    let first = wait(&|status| status.said_ago_s.is_some());
+    let at_s = processor_s(merger.0.id());
+    let (now, most) = memory(merger.0.id());
+    println!(
+        "merger: {:?} puts and B after {:?}, {} rows, heard {} B, {now} kB, at most {most} kB, {at_s:.1} s of processor; server {:.1} s",
+        said(&first),
+        start.elapsed(),
+        first.said_rows,
+        first.heard.bytes,
+        processor_s(pid) - before_s
+    );
+    let puts = first.said.puts;
+    let second = wait(&|status| status.said.puts > puts);
+    println!(
+        "a round without news: {} puts, {} B, {:.1} s of processor",
+        second.said.puts - puts,
+        second.said.bytes - first.said.bytes,
+        processor_s(merger.0.id()) - at_s
+    );
+}
+
+/// `AGENTS=200 PREFIXES=10000 cargo test -p tcpilot-fleet-agent --test nats -- --ignored --nocapture many`, with `MERGER=1`
+/// for a reader behind a merger.
 #[test]
 #[ignore = "a measurement of minutes, which judges little"]
 fn many_agents_cost() {
@@ -585,7 +702,8 @@ fn many_agents_cost() {
     let root = tempfile::tempdir().unwrap();
     let names: Vec<String> = (0..agents).map(|i| format!("h{i}")).collect();
     let users = names.iter().map(|name| rights(name));
-    let users: Vec<String> = users.chain([rights("reader")]).collect();
+    let users = users.chain([rights("reader"), merger_rights("merger")]);
+    let users: Vec<String> = users.collect();
     let server = Server::start_with(root.path(), &users, None);
     let fleet = Fleet { root, server }.with_bucket();
     let pid = fleet.server.pid();
@@ -600,6 +718,10 @@ fn many_agents_cost() {
         println!("nothing new: {:?}, server {took_s:.2} s", start.elapsed());
     });
     know(&fleet.folder("reader"), &knowledge(0..prefixes, 0.3));
+    let has_merger = std::env::var("MERGER").is_ok();
+    if has_merger {
+        measure_merger(&fleet);
+    }
     let reader = Process::start(&fleet.host("reader").0);
     let start = Instant::now();
     let folder = fleet.folder("reader");
@@ -611,7 +733,7 @@ fn many_agents_cost() {
     let counts = status(&folder).unwrap().heard;
     let ((now, most), pid) = (memory(reader.0.id()), reader.0.id());
     println!(
-        "reader of 16: {} prefixes after {took:?}, {now} kB, at most {most} kB",
+        "reader: {} prefixes after {took:?}, {now} kB, at most {most} kB",
         heard(&folder).len()
     );
     println!(

@@ -126,6 +126,16 @@ pub fn rights(host: &str) -> String {
     )
 }
 
+/// The rights that docs/use/fleet.md gives a merger.
+pub fn merger_rights(name: &str) -> String {
+    format!(
+        r#"{{ user: "CN={name}", permissions: {{
+             publish: ["$KV.tcpilot.m.fra1.>", "$KV.tcpilot.h.fra1.{name}.check",
+                       "$JS.API.STREAM.INFO.KV_tcpilot", "$JS.API.DIRECT.GET.KV_tcpilot.>"],
+             subscribe: ["_INBOX.fra1-{name}.>"] }} }}"#
+    )
+}
+
 impl Server {
     /// Starts a server that knows these hosts, and `admin`.
     pub fn start(root: &Path, hosts: &[&str]) -> Self {

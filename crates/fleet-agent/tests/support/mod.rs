@@ -115,7 +115,7 @@ impl Drop for Process {
     }
 }
 
-fn command(settings: &Path, word: &str) -> Command {
+pub fn command(settings: &Path, word: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tcpilot-fleet"));
     command.arg("--config").arg(settings).arg(word);
     command.stderr(Stdio::null()).env_remove("RUST_LOG");
@@ -124,7 +124,13 @@ fn command(settings: &Path, word: &str) -> Command {
 
 /// Runs a command to its end: whether it went well, and its output.
 pub fn output(settings: &Path, word: &str) -> (bool, String) {
-    let mut command = command(settings, word);
+    arguments(settings, &[word])
+}
+
+/// Runs a command with arguments to its end.
+pub fn arguments(settings: &Path, words: &[&str]) -> (bool, String) {
+    let mut command = command(settings, words[0]);
+    command.args(&words[1..]);
     let Output {
         status,
         stdout,

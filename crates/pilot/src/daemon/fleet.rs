@@ -13,6 +13,7 @@ use std::{
 };
 
 use tcpilot_config::Hear;
+use tcpilot_core::choice_dist::AssignmentSecrets;
 use tcpilot_file::Folder;
 use tcpilot_fleet::{
     Name, Refusal, Row, State,
@@ -28,6 +29,49 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Bytes of the longest file: as many rows as are read, of eight algorithms.
 const BYTES_MAX: usize = 16 << 20;
+
+/// Bytes of the longest file with a secret.
+const SECRET_BYTES_MAX: usize = 4096;
+
+/// Bytes of the shortest secret.
+const SECRET_BYTES_MIN: usize = 16;
+
+/// The fleet's secrets for dividing addresses into hold-out groups; `None` if this host has its own. Hosts that hold a group
+/// out at different times would compete on its peers' links while they are compared
+/// (docs/understand/decisions/19-effect.md).
+pub fn shared_secrets(
+    settings: Option<&tcpilot_config::Fleet>,
+) -> Result<Option<AssignmentSecrets>, String> {
+    let path = settings.map_or("", |settings| settings.secret_file.as_str());
+    if path.is_empty() {
+        return Ok(None);
+    }
+    let refused = |why: &dyn std::fmt::Display| {
+        format!(
+            "this host holds addresses out at times of its own: secret_file {path}: {why}; give it the fleet's \
+             secret (docs/use/fleet.md)"
+        )
+    };
+    let read = tcpilot_file::read(Path::new(path), SECRET_BYTES_MAX);
+    let (bytes, found) = read.map_err(|error| refused(&error))?;
+    if found.mode() & 0o007 != 0 {
+        return Err(refused(&"others can read it; run chmod o="));
+    }
+    let secret = bytes.trim_ascii();
+    if secret.len() < SECRET_BYTES_MIN {
+        return Err(refused(&format_args!(
+            "it is shorter than {SECRET_BYTES_MIN} bytes"
+        )));
+    }
+    // Equal on all hosts, whatever their version: no hash of the standard library's.
+    let word = |number: usize| {
+        let numbered: Vec<u8> = std::iter::once(number as u8)
+            .chain(secret.iter().copied())
+            .collect();
+        tcpilot_random::first(format::check_sum(&numbered))
+    };
+    Ok(Some(std::array::from_fn(word)))
+}
 
 /// A file: another one of its name differs in one of these.
 type Identity = (u64, u64, i64, i64);
@@ -58,6 +102,8 @@ pub struct Fleet {
     refused: BTreeMap<String, u64>,
     /// Why nothing can be exchanged.
     problem: Option<String>,
+    /// Why the fleet's secret is not used.
+    no_secret: Option<String>,
     /// Why a policy takes no part, by its name.
     unsaid: BTreeMap<String, String>,
     is_tidied: bool,
@@ -67,6 +113,7 @@ impl Fleet {
     /// Nothing said or heard yet.
     pub fn new(settings: tcpilot_config::Fleet) -> Fleet {
         Fleet {
+            no_secret: shared_secrets(Some(&settings)).err(),
             settings,
             looked: None,
             wrote: None,
@@ -247,7 +294,8 @@ impl Fleet {
             ))
         });
         let unsaid = self.unsaid.values().cloned();
-        self.problem.iter().cloned().chain(refused).chain(unsaid)
+        let present = self.problem.iter().chain(&self.no_secret).cloned();
+        present.chain(refused).chain(unsaid)
     }
 }
 
@@ -409,6 +457,56 @@ mod tests {
         symlink(dir.path().join("secret"), dir.path().join("web.state")).unwrap();
         let link = read(&folder, "web.state", &policy()).unwrap_err();
         assert_eq!(link.0, "unreadable");
+    }
+
+    #[test]
+    fn hosts_with_one_secret_hold_out_alike() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let dir = tempfile::tempdir().unwrap();
+        let secrets = |name: &str, text: &str, mode: u32| {
+            let path = dir.path().join(name);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            shared_secrets(Some(&tcpilot_config::Fleet {
+                secret_file: path.display().to_string(),
+                ..Default::default()
+            }))
+        };
+        let secret = "8c1f0a1f5c2e4d7b";
+        let one = secrets("a", secret, 0o640).unwrap().unwrap();
+        let other = secrets("b", &format!("{secret}\n"), 0o600)
+            .unwrap()
+            .unwrap();
+        assert_eq!(one, other);
+        let changed = secrets("c", "8c1f0a1f5c2e4d7c", 0o600).unwrap().unwrap();
+        assert!((0..7).all(|i| one[i] != changed[i] && one[i] != one[(i + 1) % 7]));
+        // A version of the future has to find the same.
+        assert_eq!(one[0], 0xee86a74d7bb4c014);
+        let schedule =
+            |of: AssignmentSecrets| tcpilot_proof::Schedule::by_time(0.5, [of[4], of[6]]);
+        let held = |of| {
+            (0..4000)
+                .map(|at| schedule(of).steers(9, 600 * at))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(held(one), held(other));
+        assert_ne!(held(one), held(changed));
+        assert!(
+            secrets("d", secret, 0o644)
+                .unwrap_err()
+                .contains("others can read")
+        );
+        assert!(
+            secrets("e", "short", 0o600)
+                .unwrap_err()
+                .contains("shorter than 16")
+        );
+        assert_eq!(
+            shared_secrets(Some(&tcpilot_config::Fleet::default())),
+            Ok(None)
+        );
+        assert_eq!(shared_secrets(None), Ok(None));
     }
 
     #[test]

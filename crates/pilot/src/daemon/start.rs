@@ -4,11 +4,12 @@ use std::{path::PathBuf, time::Instant};
 
 use tcpilot_abi::{TP_MAX_ARMS, tp_config, tp_rule};
 use tcpilot_config::{Config, RuleTemplate, has_several_ways_out};
+use tcpilot_core::choice_dist::AssignmentSecrets;
 use tcpilot_kernel::{Pilot, host, own_netns_cookie, wall_clock::Now};
 use tcpilot_show::failure::{Failure, Kind};
 
 use super::{
-    Daemon, attachment, egress::Egress, inherited::Numbers, listener::Listener, netns,
+    Daemon, attachment, egress::Egress, fleet, inherited::Numbers, listener::Listener, netns,
     netns_end::Ended, rules, state_file::StateFile, upgrade::Upgrade, uplink::Uplinks, usable_arms,
 };
 use crate::args::RunArgs;
@@ -24,6 +25,15 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
+    /// The secrets for dividing addresses into hold-out groups: the fleet's, or this host's.
+    pub fn assignment_secrets(&self, state_file: &mut StateFile) -> AssignmentSecrets {
+        match fleet::shared_secrets(self.config.fleet.as_ref()) {
+            Ok(Some(shared)) => shared,
+            // `Fleet` reports the problem.
+            Ok(None) | Err(_) => state_file.secrets(),
+        }
+    }
+
     /// Loads the algorithms. `numbers` are those of a running daemon, because its maps contain them.
     pub fn new(
         mut config: Config,
@@ -114,7 +124,7 @@ impl Daemon {
     pub(super) fn start(config: Config, args: &RunArgs) -> Result<Daemon, Failure> {
         let mut prepared = Prepared::new(config, args, None)?;
         let mut state_file = StateFile::open(&args.state, Now::read())?;
-        prepared.abi.assignment_secrets = state_file.secrets();
+        prepared.abi.assignment_secrets = prepared.assignment_secrets(&mut state_file);
         let queues = Egress::set_up(prepared.devices(), &args.state);
         let pilot = Pilot::load(&prepared.abi, prepared.config.paths_max)?;
         let mut daemon = Daemon::assemble(prepared, pilot, state_file, queues, &[]);

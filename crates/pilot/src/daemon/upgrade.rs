@@ -223,7 +223,7 @@ impl Daemon {
         let config = Config::of(inherited.config.as_ref())?;
         let mut prepared = Prepared::new(config, args, Some(&inherited.numbers))?;
         let mut state_file = StateFile::open(&args.state, Now::read())?;
-        prepared.abi.assignment_secrets = state_file.secrets();
+        prepared.abi.assignment_secrets = prepared.assignment_secrets(&mut state_file);
         let (egress, problems) = Egress::go_on(prepared.devices(), &args.state);
         let pilot = Pilot::inherit(&prepared.abi, &legacy)?;
         let former = rules::former(&prepared.templates, &inherited.cgroups);
