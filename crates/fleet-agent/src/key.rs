@@ -131,7 +131,7 @@ mod tests {
         let mark = Key::Forgotten(host.clone()).to_string();
         assert_eq!(mark, "f.fra1.web-07");
         assert_eq!(Key::host_of_manifest(&mark, &host.place), None);
-        let merged = Key::manifest(&Writer::Mergers(host.place.clone(), 2)).to_string();
+        let merged = Key::manifest(Writer::Mergers(host.place.clone(), 2)).to_string();
         assert_eq!(merged, "m.fra1.2.i");
         assert_eq!(Key::host_of_manifest(&merged, &host.place), None);
     }

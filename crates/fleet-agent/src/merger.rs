@@ -118,7 +118,7 @@ pub async fn say(
         all.insert(policy.clone(), said);
     }
     for (set, policies) in (0u8..).zip(manifests) {
-        let key = Key::manifest(&Writer::Mergers(place.clone(), set));
+        let key = Key::manifest(Writer::Mergers(place.clone(), set));
         let manifest = Manifest {
             boot: 0,
             sequence: 0,
