@@ -75,18 +75,28 @@ def echo(connection, word):
             return "closed"
         got += more
     return "good" if got == data else "other"
+def describe(connection):
+    # The first bytes of struct tcp_info (linux/tcp.h).
+    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+    name = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).split(b"\\0")[0]
+    return f"state {{info[0]}}, retransmits {{info[2]}}, unacked {{info[24]}}, {{name.decode()}}"
 old = socket.create_connection((sys.argv[1], {ECHO_PORT}))
 old.settimeout(10)
 for line in sys.stdin:
     kind, word = line.split()
+    used = old if kind == "old" else socket.socket()
+    stage = "echo"
     try:
-        if kind == "old":
-            print(echo(old, word), flush=True)
-        else:
-            with socket.create_connection((sys.argv[1], {ECHO_PORT}), 10) as new:
-                print(echo(new, word), flush=True)
+        if kind == "new":
+            stage = "connect"
+            used.settimeout(10)
+            used.connect((sys.argv[1], {ECHO_PORT}))
+            stage = "echo"
+        print(echo(used, word), flush=True)
     except OSError as error:
-        print(error, flush=True)
+        print(f"{{stage}}: {{error}}; {{describe(used)}}", flush=True)
+    if kind == "new":
+        used.close()
 """
 
 
@@ -332,7 +342,7 @@ class Fleet:
                 yield client
 
     def check_connections(self, number: int) -> None:
-        for client in self.clients:
+        for host, client in zip("ab", self.clients, strict=True):
             for kind in ("old", "new"):
                 client.stdin.write(f"{kind} {number}\n")
                 client.stdin.flush()

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use tcpilot_fleet::age::aged;
 use tcpilot_fleet::format::{ROWS_MAX, decode, encode};
+use tcpilot_fleet::merge::says_without;
 use tcpilot_fleet::translate::Translation;
 use tcpilot_fleet::trust::HOST_GUESS;
-use tcpilot_fleet::{Groups, Own, Place, State, merge};
+use tcpilot_fleet::{Groups, HostPairs, Own, Part, Place, PlacePairs, Reader, State, merge};
 use tcpilot_learner::gaussian::Information;
 
 use crate::host::{Cost, Host, Known};
@@ -52,6 +53,8 @@ pub struct Crowd {
     pub is_alike: bool,
     /// Their messages are added up, without the merge rule.
     pub is_summed: bool,
+    /// The newcomer hears a merger, without the quarter of the hosts that it belongs to itself.
+    pub is_merged: bool,
 }
 
 impl Crowd {
@@ -188,7 +191,15 @@ impl Fleet {
     /// A newcomer at home meets each prefix `connections` times within an hour.
     pub fn newcomer(&self, connections: usize, crowd: &Crowd) -> Rounds {
         let states = self.states(crowd);
-        let merge = if crowd.is_summed { summed } else { heard };
+        let merge = match crowd {
+            Crowd {
+                is_summed: true, ..
+            } => summed,
+            Crowd {
+                is_merged: true, ..
+            } => through_merger,
+            _ => heard,
+        };
         let mut newcomer = Host::new(self.seed, NEWCOMER);
         let mut rounds = Rounds::default();
         let mut heard_s = f64::MIN;
@@ -290,6 +301,35 @@ fn heard(states: &[Said], own: &Groups<CONTRASTS>, age_s: f64) -> Groups<CONTRAS
         place.insert(host.clone(), groups.collect());
     }
     merge(("p0", "newcomer"), own, &places).foreign
+}
+
+/// The foreign messages for a reader at home who hears a merger.
+fn through_merger(states: &[Said], own: &Groups<CONTRASTS>, age_s: f64) -> Groups<CONTRASTS> {
+    let members: Place<CONTRASTS> = states
+        .iter()
+        .map(|(_, host, said)| (host.clone(), said.clone()))
+        .collect();
+    let mut pairs = HostPairs::default();
+    pairs.add_members("p0", &members);
+    let set_of = |host: &str| host.bytes().last().unwrap() % 4;
+    let says = says_without("p0", &members, &pairs.widths(), 4, set_of);
+    // The merger has aged its hosts' words to the last of them, and the reader ages the merger's.
+    let said = says[0]
+        .iter()
+        .filter_map(|(group, said)| Some((*group, aged(said, age_s)?)));
+    let reader = Reader {
+        home: "p0",
+        name: "newcomer",
+    };
+    let part = Part {
+        own: own.clone(),
+        places: BTreeMap::new(),
+        merged: BTreeMap::from([("p0".to_owned(), said.collect())]),
+    };
+    let nobody = HostPairs::default().widths();
+    let mut pairs = PlacePairs::default();
+    pairs.add(&reader, &part, &nobody);
+    reader.foreign(&part, &nobody, &pairs.widths(&reader))
 }
 
 /// All messages added up, each through the width of an honest host.

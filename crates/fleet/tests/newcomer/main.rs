@@ -115,6 +115,36 @@ fn newcomers_begin_near_the_best_algorithm() {
     }
 }
 
+/// Thirty peers behind a merger, of whom the newcomer hears three quarters.
+fn merged(liars: Option<(usize, Lie)>) -> Crowd {
+    Crowd {
+        is_merged: true,
+        liars,
+        ..Crowd::home(30)
+    }
+}
+
+#[test]
+fn mergers_cost_newcomers_little() {
+    let case = Case::new("30 honest, merged", 10, merged(None));
+    for k in [1, 10] {
+        let more = case.regret(k) - honest().regret(k);
+        assert!(more <= 0.005, "K = {k}: {more}");
+    }
+    for (kind, aimed_most) in [
+        (Lie::Extreme, 0.02),
+        (Lie::Moderate, 0.05),
+        (Lie::Few, 0.05),
+    ] {
+        let name = format!("3 liars of 30, merged: {kind:?}");
+        let lied = Case::new(&name, 3, merged(Some((3, kind))));
+        let harm = lied.regret(1) - case.regret(1);
+        assert!(harm <= 0.02, "{kind:?}: {harm}");
+        let aimed = lied.aimed() - case.aimed();
+        assert!(aimed <= aimed_most, "{kind:?}, aimed: {aimed}");
+    }
+}
+
 #[test]
 fn one_peer_is_better_than_none() {
     let one = Case::new("1 honest", 30, Crowd::home(1));
