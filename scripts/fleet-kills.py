@@ -3,21 +3,21 @@
 
     scripts/fleet-kills.py [--kills 250] [--total 1000] [--binaries target/release] [--seed 1]
 
-Two hosts, each a network namespace with a daemon and an agent, and one nats-server. Host a learns from
-uploads; host b hears it. Meanwhile one of five processes is killed at a time, and started again at once:
-the daemon or the agent of either host, or nats-server. After each kill:
+Two hosts, each a network namespace with a daemon and an agent, and one nats-server. Host a learns
+from uploads; host b hears it. Meanwhile one of five processes is killed at a time, and started again
+at once: the daemon or the agent of either host, or nats-server. After each kill:
 
 - A value that the server has acknowledged is read back, or a newer one.
 - The states that agents and daemons exchange are whole, and speak of this fleet's two prefixes only.
 - Knowledge that the daemon has saved is said again after its death.
-- A connection that was open before the first kill still echoes what it is sent, through both daemons'
-  deaths; so does a new one.
+- A connection that was open before the first kill still echoes what it is sent, through both
+  daemons' deaths; so does a new one.
 
 At the end of a piece b must hear a's present state again, and no daemon may have refused a file.
 
-A run goes on where the last one ended: target/fleet-kills.json counts the kills up to --total. Needs
-root, nats-server, and a built tcpilot, tcpilot-fleet, flowgen and pathrelay. Everything it makes is
-named tcpilot-fleet-kills, and is removed at the end.
+A run goes on where the last one ended: target/fleet-kills.json counts the kills up to --total. It
+needs root, nats-server, and a built tcpilot, tcpilot-fleet, flowgen and pathrelay. Everything that
+it makes is named tcpilot-fleet-kills, and is removed at the end.
 """
 
 from __future__ import annotations
@@ -114,15 +114,11 @@ class Part:
     def start(self) -> None:
         environment = {**os.environ, "RUST_LOG": "error"}
         with self.log.open("a") as log:
-            self.process = subprocess.Popen(
-                self.words, stdout=log, stderr=log, env=environment
-            )
+            self.process = subprocess.Popen(self.words, stdout=log, stderr=log, env=environment)
 
     def kill(self) -> None:
         if self.process.poll() is not None:
-            raise Fault(
-                f"{self.words[0]} had ended by itself; see {self.log.read_text()[-400:]}"
-            )
+            raise Fault(f"{self.words[0]} had ended by itself; see {self.log.read_text()[-400:]}")
         self.process.kill()
         self.process.wait()
 
@@ -161,9 +157,7 @@ class Witness:
             s.makefile("rb") as f,
         ):
             f.readline()  # INFO
-            s.sendall(
-                b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\n'
-            )
+            s.sendall(b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\n')
             inbox = f"_INBOX.{next(self.requests)}"
             head = f"SUB {inbox} 1\r\nPUB {subject} {inbox} {len(payload)}\r\n"
             s.sendall(head.encode() + payload + b"\r\n")
@@ -185,9 +179,7 @@ class Witness:
         self.number += 1
         # A server that dies within an answer leaves half of one.
         with contextlib.suppress(OSError, ValueError, IndexError):
-            answer = json.loads(
-                self.ask(self.SUBJECT, struct.pack("<Q", self.number), 0.5)
-            )
+            answer = json.loads(self.ask(self.SUBJECT, struct.pack("<Q", self.number), 0.5))
             if "error" not in answer:
                 self.acknowledged = self.number
                 self.puts += 1
@@ -223,9 +215,7 @@ class Witness:
                 time.sleep(0.1)
         number = struct.unpack("<Q", found)[0] if len(found) == 8 else -1
         if not acknowledged <= number <= self.number:
-            text = (
-                f"the engine has {found[:100]!r}, and had acknowledged {acknowledged}"
-            )
+            text = f"the engine has {found[:100]!r}, and had acknowledged {acknowledged}"
             raise Fault(text)
 
 
@@ -276,9 +266,7 @@ class Fleet:
         for host in hosts:
             self.settle(host)
         self.parts["engine"].wait()
-        demo.run(
-            fleet_demo.AGENT, "--config", str(self.a.folder / "fleet.toml"), "init"
-        )
+        demo.run(fleet_demo.AGENT, "--config", str(self.a.folder / "fleet.toml"), "init")
         for host in hosts:
             status = host.agent / "status.json"
             words = [
@@ -328,30 +316,26 @@ class Fleet:
 
     @contextlib.contextmanager
     def client(self, host):
-        """An echo server far away, and a client in the daemon's cgroup with an open connection to it."""
+        """An echo server far away, and a client in the daemon's cgroup, connected to it."""
         with demo.running(*inside(host.far, sys.executable, "-c", ECHO)) as server:
             server.stdout.readline()
 
             def join() -> None:
                 (host.cgroup / "cgroup.procs").write_text("0")
 
-            words = inside(
-                host.near, sys.executable, "-c", CLIENT, f"{fleet_demo.CLEAN}.2"
-            )
+            words = inside(host.near, sys.executable, "-c", CLIENT, f"{fleet_demo.CLEAN}.2")
             with demo.running(*words, stdin=subprocess.PIPE, preexec_fn=join) as client:
                 yield client
 
     def check_connections(self, number: int) -> None:
-        for host, client in zip("ab", self.clients, strict=True):
+        for client in self.clients:
             for kind in ("old", "new"):
                 client.stdin.write(f"{kind} {number}\n")
                 client.stdin.flush()
             for kind in ("old", "new"):
                 said = client.stdout.readline().strip()
                 if said != "good":
-                    raise Fault(
-                        f"the {kind} connection: {said or 'its client has ended'}"
-                    )
+                    raise Fault(f"the {kind} connection: {said or 'its client has ended'}")
 
     def check_states(self) -> None:
         for host in (self.a, self.b):
@@ -364,12 +348,8 @@ class Fleet:
             part.wait()
         heard = self.b.agent / "heard" / "default.state"
         since = time.time()
-        fleet_demo.wait(
-            "b's agent to hear again", lambda: heard.stat().st_mtime > since
-        )
-        fleet_demo.wait(
-            "b to hear two groups", lambda: self.b.fleet()["groups_heard"] >= 2
-        )
+        fleet_demo.wait("b's agent to hear again", lambda: heard.stat().st_mtime > since)
+        fleet_demo.wait("b to hear two groups", lambda: self.b.fleet()["groups_heard"] >= 2)
         for host in (self.a, self.b):
             if refused := host.fleet()["refused"]:
                 raise Fault(f"daemon {host.name} refused {refused}")
@@ -392,9 +372,7 @@ def piece(options: argparse.Namespace, counts: dict) -> None:
         for prefix in (fleet_demo.LOSSY, fleet_demo.CLEAN):
             for number in (2, 3):
                 fleet.a.upload(f"{prefix}.{number}", 10, 200_000)
-        fleet_demo.wait(
-            "b to hear two groups", lambda: fleet.b.fleet()["groups_heard"] >= 2
-        )
+        fleet_demo.wait("b to hear two groups", lambda: fleet.b.fleet()["groups_heard"] >= 2)
         # The daemon saves each minute and at its end: now all of it is saved.
         fleet.parts["daemon a"].restart()
         say("learned; killing")
@@ -426,9 +404,7 @@ def background(host):
     def join() -> None:
         (host.cgroup / "cgroup.procs").write_text("0")
 
-    words = (
-        f"bulk --to {fleet_demo.LOSSY}.2:{fleet_demo.PORT} --bytes 60000 --count 100000"
-    )
+    words = f"bulk --to {fleet_demo.LOSSY}.2:{fleet_demo.PORT} --bytes 60000 --count 100000"
     words = [fleet_demo.FLOWGEN, *words.split(), "--gap-ms", "100", "--wait", "120"]
     silent = ["sh", "-c", 'exec "$@" >/dev/null', "sh", *inside(host.near, *words)]
     with demo.running(*silent, preexec_fn=join) as process:
@@ -474,9 +450,8 @@ def main() -> int:
     finally:
         COUNTS.write_text(json.dumps(counts, indent=1) + "\n")
     done = counts["all"] - before
-    say(
-        f"{done} kills in {time.monotonic() - start:.0f} s, {counts['all']} of {options.total}: {counts}"
-    )
+    took_s = time.monotonic() - start
+    say(f"{done} kills in {took_s:.0f} s, {counts['all']} of {options.total}: {counts}")
     return 0
 
 

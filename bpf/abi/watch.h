@@ -181,8 +181,8 @@ struct tp_newest {
 
 struct tp_newest_notes {
 	struct tp_newest newest[TP_NEWEST];
-	__u32 last;   /* the number of the last one */
-	__u32 waited; /* the number of the one that shows a window next: see whole.h */
+	__u32 last;	/* the number of the last one */
+	__u32 waited;	/* the number of the one that shows a window next: see whole.h */
 	__u32 again_at; /* the last retransmission, as in a note; 0: none */
 	__u32 again_seq;
 };

@@ -12,8 +12,8 @@
  * everything between, however many packets are late or doubled.  It is the least round trip, since
  * a queue may have emptied after the last one was measured.
  *
- * A network doubles retransmissions, too.  Such a copy lies behind no note.  It follows its original
- * closely, so the last retransmission is remembered.
+ * A network doubles retransmissions, too.  Such a copy lies behind no note.  It follows its
+ * original closely, so the last retransmission is remembered.
  *
  * Pure functions, also compiled for the host by tests.
  */
