@@ -4,11 +4,11 @@
     scripts/fleet-kills.py [--kills 250] [--total 1000] [--binaries target/release] [--seed 1]
 
 Two hosts, each a network namespace with a daemon and an agent, and one nats-server. Host a learns
-from uploads; host b hears it. Meanwhile one of five processes is killed at a time, and started again
-at once: the daemon or the agent of either host, or nats-server. After each kill:
+from uploads; host b hears it. Meanwhile one of five processes is killed at a time, and started
+again at once: the daemon or the agent of either host, or nats-server. After each kill:
 
 - A value that the server has acknowledged is read back, or a newer one.
-- The states that agents and daemons exchange are whole, and speak of this fleet's two prefixes only.
+- The states that agents and daemons exchange are whole, and of this fleet's two prefixes only.
 - Knowledge that the daemon has saved is said again after its death.
 - A connection that was open before the first kill still echoes what it is sent, through both
   daemons' deaths; so does a new one.
