@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+COMMAND = "python lab/senders/senders.py run OUT"
 SEED = 4747
 SECONDS = 40
 GROUP_OF = {"reno": "loss", "cubic": "loss", "bbr": "model"}
@@ -489,7 +490,8 @@ def main() -> int:
     elif options.command == "table":
         print(table(kept(options.file)), end="")
     elif options.command == "keep":
-        lines = [json.dumps(cell, separators=(",", ":")) for cell in loaded(options.out)]
+        cells = ({"command": COMMAND, **cell} for cell in loaded(options.out))
+        lines = [json.dumps(cell, separators=(",", ":")) for cell in cells]
         options.file.write_bytes(lzma.compress("\n".join(lines).encode()))
     elif options.command == "cell":
         paths = (Path(options.folder), Path(options.binaries), Path(options.quic_go))
