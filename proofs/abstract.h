@@ -102,9 +102,19 @@ static inline unsigned long long abstract_mod(unsigned long long n, unsigned lon
 	return r;
 }
 
+/* Without its sign. */
+static inline unsigned long long abstract_size(long long x)
+{
+	return x < 0 ? 0ULL - (unsigned long long)x : (unsigned long long)x;
+}
+
+static inline long long abstract_signed(unsigned long long size, _Bool negative)
+{
+	return negative ? -(long long)size : (long long)size;
+}
+
 #define ABSTRACT_SIGNED(type) (~(type)0 < (type)1)
-#define ABSTRACT_SIZE(x, s)                                                                        \
-	((s) && (long long)(x) < 0 ? 0ULL - (unsigned long long)(x) : (unsigned long long)(x))
+#define ABSTRACT_SIZE(x, s) ((s) ? abstract_size((long long)(x)) : (unsigned long long)(x))
 
 #define ABSTRACT_MUL(a, b, where)                                                                  \
 	({                                                                                         \
@@ -117,8 +127,8 @@ static inline unsigned long long abstract_mod(unsigned long long n, unsigned lon
 					 (int)(8 * sizeof(mul_a)) - mul_s,                         \
 				 "overflow: product at " where);                                   \
 		unsigned long long mul_p = abstract_mul(mul_x, mul_y);                             \
-		(__typeof__((a) * (b)))(mul_s && (mul_a < 0) != (mul_b < 0) ? -(long long)mul_p    \
-									    : mul_p);              \
+		mul_s ? (__typeof__((a) * (b)))abstract_signed(mul_p, (mul_a < 0) != (mul_b < 0))  \
+		      : (__typeof__((a) * (b)))mul_p;                                              \
 	})
 
 #define ABSTRACT_DIV(a, b, where)                                                                  \

@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* bbr.c - the proofs of bpf/cc/bbr.bpf.c. */
 #include "model.h"
+/* Declared before their first call, so that the solver knows their types. */
+struct tp_bbr;
+struct tp_bbr_conn;
+static __u32 contract_bbr_inflight(const struct tp_bbr *b, const struct tp_bbr_conn *c, __u32 gain);
+static __u32 contract_bbr_in_net(const struct tp_bbr *b, const struct tp_bbr_conn *c,
+				 __u32 in_flight);
+
 #include "cc/bbr.h"
 
 /* In a proof of their own: the cycle asks for them often. */

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* olia.c - the proofs of bpf/cc/olia.bpf.c. */
 #include "coupled.h"
+/* Declared before their first call, so that the solver knows their types. */
+static __u64 contract_olia_best(const struct tp_coupled *c);
+static __u32 contract_olia_largest(const struct tp_coupled *c);
+static __u32 contract_olia_counts(const struct tp_coupled *c, __u32 most, __u64 best);
+static __s64 contract_olia_alpha(const struct tp_coupled *c, const struct tp_subflow *own);
+
 #include "cc/olia.h"
 
 /* The same for olia's three looks at the subflows: a byte each of three counts up to eight. */

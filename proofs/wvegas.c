@@ -2,6 +2,9 @@
 /* wvegas.c - the proofs of bpf/cc/wvegas.bpf.c. */
 #include "coupled.h"
 #include "rtt.h"
+/* Declared before its first call, so that the solver knows its type. */
+static __u32 contract_wvegas_alpha(const struct tp_coupled *c, const struct tp_subflow *own);
+
 #include "cc/wvegas.h"
 
 /* In a proof of its own, since it sums over the subflows. */

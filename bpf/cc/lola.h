@@ -131,9 +131,9 @@ TP_INLINE void lola_slow_start(struct tp_lola *l, struct tp_cwnd *w, const struc
 TP_INLINE void lola_climbing(struct tp_lola *l, struct tp_cwnd *w, const struct tp_ack *a)
 {
 	__u64 t_us = a->now_us - l->since_us + a->srtt_us;
+	__u32 t_ms = tp_min64(t_us / TP_USEC_PER_MSEC, TP_CUBIC_MS_MAX * 2);
 
-	tp_approach(w, &l->climb_rest, tp_cubic_parts(t_us / TP_USEC_PER_MSEC, l->k_ms, l->origin),
-		    a->acked);
+	tp_approach(w, &l->climb_rest, tp_cubic_parts(t_ms, l->k_ms, l->origin), a->acked);
 	if (lola_delay_us(l) > LOLA_Q_LOW_US) {
 		lola_enter_phase(l, LOLA_FAIR, a->now_us);
 		l->end = a->una; /* a sequence number of now, wherever they began */
@@ -145,9 +145,9 @@ TP_INLINE void lola_climbing(struct tp_lola *l, struct tp_cwnd *w, const struct 
  * rate, and a step is seen only an RTT later: by then it would have passed the
  * target of a slow link many times over.
  */
-TP_INLINE __u32 lola_step_most(const struct tp_lola *l, __u32 packets)
+TP_INLINE __u64 lola_step_most(const struct tp_lola *l, __u32 packets)
 {
-	return tp_max((__u64)packets * LOLA_Q_TARGET_US / tp_max(l->now_us, 1), 1);
+	return tp_max64((__u64)packets * LOLA_Q_TARGET_US / tp_max(l->now_us, 1), 1);
 }
 
 /* Fair flow balancing (section III.C): as many packets in the queue as every other flow has. */
@@ -158,11 +158,11 @@ TP_INLINE void lola_balance(struct tp_lola *l, struct tp_cwnd *w, const struct t
 
 	if (share > queued && tp_before(l->end, a->una)) {
 		/* once an RTT, since the queue shows the last step only then */
-		__u64 most = (__u64)lola_step_most(l, w->packets) * LOLA_PACKET;
+		__u64 most = lola_step_most(l, w->packets) * LOLA_PACKET;
+		__u64 bytes = l->rest + tp_min64(share - queued, most);
 
-		l->rest += tp_min64(share - queued, most);
-		w->packets += l->rest / LOLA_PACKET;
-		l->rest %= LOLA_PACKET;
+		w->packets += bytes / LOLA_PACKET;
+		l->rest = bytes % LOLA_PACKET;
 		l->end = a->nxt;
 	}
 	if (lola_delay_us(l) > LOLA_Q_TARGET_US)

@@ -322,7 +322,11 @@ fn of_traffic(traffic: Option<&TrafficView>, seconds: u64) -> (CheckView, String
         mega(t.received_bytes)
     );
     if t.steered_bytes > t.sent_bytes {
-        let found = format!("{sums}: some of it stays on this host, or leaves by other devices");
+        let found = format!(
+            "{} of TCP data in {seconds} s, more than the {} that this host's devices sent: some of it stays on this host",
+            mega(t.steered_bytes),
+            mega(t.sent_bytes)
+        );
         return (view("ok", found, ""), String::new());
     }
     let Some(share) = t.share.filter(|_| t.steered_bytes > 0) else {
@@ -369,6 +373,23 @@ mod tests {
         assert_eq!(
             line(&view),
             "ok    traffic     60.0% of this host's bytes could be steered: 12.3 MB of 15.2 MB sent and 4.9 MB received in 10 s\n"
+        );
+    }
+
+    #[test]
+    fn traffic_that_stays_on_the_host_is_no_share() {
+        let inside = TrafficView {
+            share: Some(1.0),
+            steered_bytes: 8_200_000,
+            ..TrafficView::default()
+        };
+        let (view, word) = of_traffic(Some(&inside), 10);
+        assert_eq!(
+            (view.found.as_str(), word.as_str()),
+            (
+                "8.2 MB of TCP data in 10 s, more than the 0.0 MB that this host's devices sent: some of it stays on this host",
+                ""
+            )
         );
     }
 
