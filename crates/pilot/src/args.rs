@@ -5,6 +5,8 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::{Args, Subcommand};
 use tcpilot_show::{args::SelectArgs, metrics::listen_address};
 
+use crate::json_fields;
+
 /// Control socket of the daemon, unless `--socket` names another.
 pub const DEFAULT_SOCKET: &str = "/run/tcpilot/tcpilot.sock";
 /// Environment variable with the control socket, for commands without `--socket`.
@@ -237,6 +239,7 @@ pub struct StateArgs {
 #[derive(Debug, Subcommand)]
 pub enum StateCommand {
     /// Show how many paths are kept, how old they are, and in which file
+    #[command(after_long_help = json_fields::state_show())]
     Show {
         /// Print JSON for scripts instead of a table
         #[arg(long)]

@@ -6,45 +6,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde::Serialize;
 use tcpilot_config::{Algorithm, Config};
 use tcpilot_kernel::{PROGRAM, cc, host, sockops_programs};
 use tcpilot_show::{
     document::Document,
     failure::{Failure, Kind},
-    figure::{Shown as _, Unit, figures},
+    figure::{Shown as _, Unit},
     output::{self, printable},
 };
 
-use crate::{args::CheckArgs, daemon, figures::TrafficView};
-
-figures! {
-    /// Whether this host can run tcpilot.
-    #[derive(Debug, Serialize)]
-    pub CheckReport {
-        /// Whether `tcpilot run` would start.
-        ready: bool;
-        /// The checks, in order.
-        checks: Vec<CheckView>;
-        /// As in `status`; `null` if not measured.
-        traffic: Option<TrafficView>;
-    }
-}
-
-figures! {
-    /// One check.
-    #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-    pub CheckView {
-        /// Its name.
-        name: String;
-        /// `ok`, `note` (tcpilot runs with less than it could), or `fails`.
-        state: String;
-        /// The finding.
-        found: String;
-        /// The remedy; empty if none is needed.
-        remedy: String;
-    }
-}
+use crate::{
+    args::CheckArgs,
+    daemon,
+    figures::{CheckReport, CheckView, TrafficView},
+};
 
 /// The result of a check.
 enum Found {

@@ -8,6 +8,7 @@ pub mod daemon;
 mod failures;
 pub mod figures;
 mod html;
+pub mod json_fields;
 mod lists;
 pub mod metrics;
 mod owners;

@@ -1,8 +1,8 @@
 //! The declaration of figures: once, for all uses of a figure.
 //!
 //! [`figures!`] declares a view: each figure with its type, its unit, its heading, and a doc comment to
-//! explain it. JSON, the columns of lists with their `--help`, and the tables of `docs/use/commands.md` follow
-//! from this row. `settings!` does the same for the configuration.
+//! explain it. JSON, the columns of lists, and `--help` follow from this row. `settings!` does the same for the
+//! configuration.
 
 use serde_json::Value;
 use tcpilot_core::Prefix;

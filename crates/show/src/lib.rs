@@ -5,6 +5,7 @@ pub mod args;
 pub mod browse;
 pub mod document;
 pub mod failure;
+pub mod fields;
 pub mod figure;
 mod keys;
 pub mod live;

@@ -9,6 +9,7 @@ use tcpilot_pilot::{
         RunArgs, StateCommand, StatusArgs, TopArgs,
     },
     figures::{FlowView, PathView},
+    json_fields,
 };
 use tcpilot_show::select;
 use tcpilot_watch::{args::WatchArgs, link};
@@ -74,25 +75,29 @@ pub enum Command {
     /// Check whether tcpilot can run here, and how much of this host's traffic it could steer; it changes nothing
     ///
     /// The exit status is 0 if `tcpilot run` would start, and otherwise the one that `run` would have.
+    #[command(after_long_help = json_fields::check())]
     Check(CheckArgs),
     /// Show in five lines what the daemon does, what is wrong, whether it helps, where, and what it leaves alone
+    #[command(after_long_help = json_fields::status())]
     Status(StatusArgs),
     /// Show every address: its algorithm, and the expected Mbit/s with tcpilot and without
     ///
     /// Each rate has its 95 % interval. Sure means that the whole interval of the gain is above zero. If an address has
     /// several paths (its RTT, or its connections' side, differs), the row shows the most experienced one.
-    #[command(after_long_help = select::help::<PathView>())]
+    #[command(after_long_help = json_fields::paths())]
     Paths(PathListArgs),
     /// Show live connections: addresses, congestion control, why, RTT, rate, loss
     #[command(after_long_help = select::help::<FlowView>())]
     Flows(ListArgs),
     /// Explain why connections to ADDR are treated as they are: path, algorithms, last decisions
+    #[command(after_long_help = json_fields::explain())]
     Explain(ExplainArgs),
     /// Report whether it helps: the effect of steering, against held-out connections
     ///
     /// Each change has an interval. In 95 of 100 trials it holds the true change, however often you look. A
     /// pair is two blocks of time of one group of addresses, one steered and one held out, or two prefixes.
     /// While nothing is proven, each line names the next step and when it may come. docs/use/report.md.
+    #[command(after_long_help = json_fields::report())]
     Report(ReportArgs),
     /// Write the figures for Prometheus' node exporter; `run --listen` answers scrapers itself
     Metrics(MetricsArgs),

@@ -6,6 +6,7 @@
 use serde::Serialize;
 
 mod address;
+mod check;
 mod effect;
 mod fleet;
 mod flow;
@@ -16,6 +17,7 @@ mod stored;
 mod tuning;
 
 pub use address::{AddressView, Busiest};
+pub use check::{CheckReport, CheckView};
 pub use effect::{
     ChoicesView, EffectReport, GroupView, MeasureView, PointView, PolicyEffect, StopView,
 };

@@ -9,6 +9,7 @@ use tcpilot_kernel::cc::DEFAULT_BPFFS;
 #[derive(Debug, Subcommand)]
 pub enum CcCommand {
     /// List the kernel's and tcpilot's: state, sockets that use each, and its purpose
+    #[command(after_long_help = super::json_fields())]
     List {
         /// Print JSON for scripts instead of a table
         #[arg(long)]

@@ -10,6 +10,7 @@ use tcpilot_kernel::{
 use tcpilot_show::{
     document::Document,
     failure::{Failure, Kind},
+    fields,
     figure::figures,
     output,
 };
@@ -86,6 +87,12 @@ pub fn run(command: &CcCommand) -> Result<(), Failure> {
         CcCommand::Load(args) => load(args),
         CcCommand::Unload(args) => unload(args),
     }
+}
+
+/// The JSON of `cc list`, for its help.
+fn json_fields() -> String {
+    let of = "each entry of `algorithms` in --json";
+    fields::json(of, "", vec![fields::fields::<Algorithm>("")])
 }
 
 fn list(json: bool, bpffs: &Path) -> Result<(), Failure> {
