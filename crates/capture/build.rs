@@ -1,16 +1,14 @@
 //! Compiles the programs of the watch for the host.
 
+#[path = "../sanitizers.rs"]
+mod sanitizers;
+
 fn main() {
-    for file in ["native", "../../bpf"] {
+    for file in ["native", "../../bpf", "../sanitizers.rs"] {
         println!("cargo:rerun-if-changed={file}");
     }
     let mut build = cc::Build::new();
-    if std::env::var_os("CARGO_CFG_FUZZING").is_some() {
-        build.compiler("clang").flags([
-            "-fsanitize=fuzzer-no-link,address,bounds,shift,integer-divide-by-zero",
-            "-fsanitize-trap=bounds,shift,integer-divide-by-zero",
-        ]);
-    }
+    sanitizers::sanitize(&mut build);
     build
         .files(["native/capture.c", "native/maps.c"])
         .includes(["native", "../../bpf"])

@@ -3,6 +3,9 @@
 
 use std::{env, fmt::Write as _, fs, path::PathBuf};
 
+#[path = "../sanitizers.rs"]
+mod sanitizers;
+
 fn main() {
     for file in [
         "native.c",
@@ -11,16 +14,12 @@ fn main() {
         "../../bpf/abi",
         "../../bpf/core",
         "../../bpf/cc",
+        "../sanitizers.rs",
     ] {
         println!("cargo:rerun-if-changed={file}");
     }
     let mut build = cc::Build::new();
-    if env::var_os("CARGO_CFG_FUZZING").is_some() {
-        build.compiler("clang").flags([
-            "-fsanitize=fuzzer-no-link,address,bounds,shift,integer-divide-by-zero",
-            "-fsanitize-trap=bounds,shift,integer-divide-by-zero",
-        ]);
-    }
+    sanitizers::sanitize(&mut build);
     build
         .files(["native.c", "native_choice_dist.c", "native_watch.c"])
         .include("../../bpf")
@@ -97,7 +96,9 @@ fn bindings(name: &str, headers: &[PathBuf], files: &str) {
         .expect("bindgen reads bpf; is libclang installed (apt-get install libclang-dev)?")
         .write_to_file(out.join(format!("{name}.rs")))
         .expect("OUT_DIR is writable");
-    cc::Build::new()
+    let mut build = cc::Build::new();
+    sanitizers::sanitize(&mut build);
+    build
         .file(wrappers.with_extension("c"))
         .include(&out)
         .warnings(false)

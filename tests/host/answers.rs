@@ -10,36 +10,55 @@ use std::{
 };
 
 use serde_json::Value;
-use tcpilot_tests::{Daemon, FAR, Lab, PORT, Sink, keys};
+use tcpilot_tests::{Daemon, FAR, Lab, PORT, Place, Sink};
 
 use crate::{ALWAYS_BBR, GREEDY, tuning::tuned};
 
-fn set(words: &'static str) -> BTreeSet<&'static str> {
-    words.split_whitespace().collect()
+type Keys = BTreeSet<String>;
+
+fn set<'a>(words: impl IntoIterator<Item = &'a str>) -> Keys {
+    words.into_iter().map(str::to_owned).collect()
 }
 
-/// The manual's fields for an object of a command's JSON. They are a nested list below the line "Fields of JSON".
-fn documented(command: &str, place: &str) -> BTreeSet<&'static str> {
-    let manual = include_str!("../../docs/use/commands.md");
-    let heading = format!("### {command}\n");
-    let section = manual.split_once(&heading).unwrap().1;
-    let section = section.split("\n### ").next().unwrap();
-    let list = section.split_once("Fields of JSON").unwrap().1;
-    let (head, list) = list.split_once(":\n\n").unwrap();
-    let root = head.split('`').nth(1).map(|object| format!("{object}."));
-    let mut objects = vec![root.unwrap_or_default()];
-    let mut fields = BTreeSet::new();
+fn keys(object: &Value) -> Keys {
+    set(tcpilot_tests::keys(object))
+}
+
+fn help(command: &str) -> String {
+    let mut tcpilot = Place::here().command("tcpilot");
+    let output = tcpilot.args([command, "--help"]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The columns of a list by its help, by their keys.
+fn columns(command: &str) -> Vec<String> {
+    let help = help(command);
+    let (_, list) = help.split_once("\nColumns, ").unwrap();
+    let list = list.lines().skip(1).take_while(|line| !line.is_empty());
+    let rows = list.filter(|line| !line.starts_with("   "));
+    let keys = rows.filter_map(|line| line.split_whitespace().next());
+    keys.map(str::to_owned).collect()
+}
+
+/// The fields of an object of a command's JSON by its help, a nested list: the longer lines are cut, and go on deeper.
+fn documented(command: &str, place: &str) -> Keys {
+    let help = help(command);
+    let (_, list) = help.split_once("\nFields of --json:\n").unwrap();
+    let mut objects = vec![String::new()];
+    let mut fields = Keys::new();
     for line in list.lines().take_while(|line| !line.is_empty()) {
         let item = line.trim_start();
-        objects.truncate((line.len() - item.len()) / 2 + 1);
+        let depth = (line.len() - item.len()) / 2 - 1;
+        if depth >= objects.len() {
+            continue;
+        }
+        objects.truncate(depth + 1);
         let object = objects.last().unwrap().clone();
-        let names = item.strip_prefix("- ").unwrap().split(": ").next().unwrap();
-        let mut last = "";
-        for name in names.split('`').skip(1).step_by(2) {
-            last = name;
-            if object == place {
-                fields.insert(name.trim_end_matches("[]"));
-            }
+        let names = item.split(": ").next().unwrap();
+        let names = names.split(" (").next().unwrap().split(", ");
+        let last = names.clone().last().unwrap();
+        if object == place {
+            fields.extend(names.map(|name| name.trim_end_matches("[]").to_owned()));
         }
         objects.push(format!("{object}{last}."));
     }
@@ -58,36 +77,46 @@ fn json_has_the_documented_fields() {
     application.tell(&format!("connect {FAR}:5300"));
     let listed = pilot.command("paths");
     assert_eq!(listed["schema"], 1);
-    assert_eq!(keys(&listed), set("schema paths"));
+    assert_eq!(keys(&listed), set(["schema", "paths"]));
+    // The columns of a path, from its row's name on, and those of its algorithms.
+    let columns_of_paths = columns("paths");
+    let mut of_path = columns_of_paths.split(|key| key == "algorithm");
+    let fields = of_path.next().unwrap()[1..].iter().map(String::as_str);
     let path = &listed["paths"][0];
-    assert_eq!(keys(path), documented("paths", "paths[]."));
-    let algorithm = &path["algorithms"][0];
-    assert_eq!(
-        keys(algorithm),
-        documented("paths", "paths[].algorithms[].")
-    );
+    assert_eq!(keys(path), set(fields.chain(["algorithms"])));
+    let fields = of_path.next().unwrap().iter();
+    let fields = fields.map(|key| key.trim_start_matches("algorithm."));
+    assert_eq!(keys(&path["algorithms"][0]), set(fields.chain(["name"])));
+
     let listed = pilot.command("flows");
-    assert_eq!(keys(&listed), set("schema flows"));
-    assert_eq!(keys(&listed["flows"][0]), documented("flows", "flows[]."));
+    assert_eq!(keys(&listed), set(["schema", "flows"]));
+    let fields = columns("flows");
+    let of_flow = set(fields.iter().map(String::as_str));
+    assert_eq!(keys(&listed["flows"][0]), of_flow);
+
     let explained = pilot.command(&format!("explain {FAR}"));
-    let whole = |mut fields: BTreeSet<&'static str>| {
-        fields.insert("schema");
+    let with = |mut fields: Keys, more: &[&str]| {
+        fields.extend(more.iter().map(|key| (*key).to_owned()));
         fields
     };
-    assert_eq!(keys(&explained), whole(set("address paths flows stopped")));
-    let flow_fields = documented("flows", "flows[].");
-    assert_eq!(keys(&explained["flows"][0]), flow_fields);
+    assert_eq!(
+        keys(&explained),
+        with(documented("explain", ""), &["schema"])
+    );
+    assert_eq!(keys(&explained["flows"][0]), of_flow);
     let of = &explained["paths"][0];
     assert_eq!(keys(of), documented("explain", "paths[]."));
     assert_eq!(keys(&of["path"]), keys(path));
-    let decision = &of["decisions"][0];
     assert_eq!(
-        keys(decision),
+        keys(&of["decisions"][0]),
         documented("explain", "paths[].decisions[].")
     );
-    let mut fields = whole(documented("status", ""));
-    fields.extend(["rows_valid", "rows_voided"]); // former names, left out of the manual
-    assert_eq!(keys(&pilot.command("status")), fields);
+    // Former names are not explained.
+    let more = ["schema", "rows_valid", "rows_voided"];
+    assert_eq!(
+        keys(&pilot.command("status")),
+        with(documented("status", ""), &more)
+    );
 }
 
 #[test]

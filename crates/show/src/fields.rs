@@ -74,10 +74,10 @@ fn list(all: &[Field], place: &str, depth: usize) -> String {
             plain(same[0].doc)
         );
         let indent = "  ".repeat(depth + 1);
-        for (number, line) in wrapped(&text, WIDTH - indent.len() - 2).iter().enumerate() {
-            let more = if number == 0 { "" } else { "  " };
-            let _ = writeln!(out, "{indent}{more}{}", line.trim_start());
-        }
+        // Deeper than the fields of this one.
+        let lines = wrapped(&text, WIDTH - indent.len() - 4);
+        let lines: Vec<_> = lines.iter().map(|line| line.trim_start()).collect();
+        let _ = writeln!(out, "{indent}{}", lines.join(&format!("\n{indent}    ")));
         if let Some(below) = below {
             out += &list(all, &below, depth + 1);
         }
