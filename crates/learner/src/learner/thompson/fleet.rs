@@ -177,6 +177,7 @@ impl<const C: usize> Exact<C> {
             paths: 1 << shown.paths_log2.min(63),
             age_s: shown.age_s,
             is_used: shown.is_used,
+            is_held_back: shown.is_held_back,
             otherwise,
         }))
     }
