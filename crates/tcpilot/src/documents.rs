@@ -8,10 +8,10 @@ use tcpilot_abi::Why;
 use tcpilot_pilot::check::{CheckReport, CheckView};
 use tcpilot_pilot::figures::{
     AddressView, AlgorithmView, ChangeView, ChoicesView, CohortView, DecisionView, DrawnAlgorithm,
-    EffectReport, ExplainedPath, Explanation, FleetStatus, FleetView, FlowView, GroupView,
-    HistogramView, LearningStatus, MeasureView, PathView, PointView, PolicyEffect, PolicyStatus,
-    RescueStatus, ShownView, StateSummary, Status, StopView, TrafficView, TuneView, TuningView,
-    TuningsStatus, Upgrades,
+    EffectReport, ExplainedPath, Explanation, FleetComparison, FleetReport, FleetStatus, FleetView,
+    FlowView, GroupView, HistogramView, LearningStatus, MeasureView, PathView, PointView,
+    PolicyEffect, PolicyStatus, RescueStatus, ShownView, StateSummary, Status, StopView,
+    TrafficView, TuneView, TuningView, TuningsStatus, Upgrades,
 };
 use tcpilot_show::figure::{Unit, View};
 
@@ -138,7 +138,16 @@ fn json_of_report() -> String {
             fields::<PointView>("history[]."),
             fields::<ChoicesView>("choices[]."),
         ],
-    )
+    ) + &json_of_fleet_report()
+}
+
+fn json_of_fleet_report() -> String {
+    let all = [
+        fields::<FleetReport>(""),
+        fields::<FleetComparison>("first."),
+    ];
+    let all: Vec<Field> = all.into_iter().flatten().collect();
+    format!("Fields of JSON with `--fleet`:\n\n{}\n", list(&all, "", 0))
 }
 
 fn json_of_status() -> String {

@@ -368,6 +368,25 @@ impl<const C: usize> Tree<C> {
         Ok(())
     }
 
+    /// Drops a group's message, and hears none of it for a half-life. Whether it was in a sum.
+    ///
+    /// # Errors
+    /// [`NotPositive`], as for [`Tree::belief`].
+    pub(crate) fn refuse_foreign(&mut self, key: &Key, now_s: f64) -> Result<bool, NotPositive> {
+        if !self.is_heard_of(key) {
+            return Ok(false);
+        }
+        self.fleet.deaf.insert(*key, now_s + self.memory.group_s);
+        let Some(id) = self.node_of_group(key) else {
+            self.fleet.said.remove(key);
+            return Ok(false);
+        };
+        self.age(id, now_s);
+        let was_used = self.foreign_in(id).is_some();
+        self.silence(id)?;
+        Ok(was_used)
+    }
+
     /// Drops the messages of all groups below a changed node: what others say may be older than the change.
     pub(super) fn doubt_foreign(&mut self, top: u32) -> Result<(), NotPositive> {
         if self.fleet.said.is_empty() {

@@ -37,7 +37,7 @@ use std::{
 };
 
 use tcpilot_abi::tp_record;
-use tcpilot_config::{Config, LearnerKind};
+use tcpilot_config::{Config, Hear, LearnerKind};
 use tcpilot_kernel::{ConnStarts, Ends, Heartbeat, Live, Records, Sampler};
 
 pub use clock::Clock;
@@ -52,10 +52,10 @@ use sampling::MoveRequests;
 pub use views::{KnownPath, Netns};
 
 use crate::{
-    figures::{EffectReport, LearningStatus},
+    figures::{EffectReport, FleetReport, LearningStatus},
     state::Knowledge,
 };
-use effect::Effect;
+use effect::{Effect, FleetEffect};
 
 /// Interval of the turns: the learner reads records and writes choice distributions. The BPF programs wake
 /// nobody.
@@ -276,6 +276,11 @@ impl Learning {
         self.ask(Learners::effect_report).flatten()
     }
 
+    /// The report on whether the fleet helps; `None` if no site is held back.
+    pub fn fleet_effect(&self) -> Option<FleetReport> {
+        self.ask(|learners| learners.fleet_report()).flatten()
+    }
+
     /// Compares without pauses for this long. False if the thread does not answer, or nothing is compared.
     pub fn begin_trial(&self, seconds: u64) -> bool {
         let heard =
@@ -399,9 +404,7 @@ impl Worker {
     fn turn(&mut self) {
         let begun = Instant::now();
         self.take_in();
-        if let Some(effect) = &mut self.learners.effect {
-            effect.turn();
-        }
+        self.learners.turn_effects();
         self.publish();
         self.renew_heartbeat();
         self.learners.turns.add(begun.elapsed().as_secs_f64(), 1);
@@ -458,6 +461,24 @@ impl Worker {
     }
 }
 
+/// Why no site is held back from the fleet; `None` if some are.
+pub fn no_fleet(keys: &Config) -> Option<&'static str> {
+    match &keys.fleet {
+        None => Some("this host is in no fleet: its configuration has no [fleet]"),
+        Some(fleet) if fleet.hear != Hear::On => {
+            Some("no connection uses the fleet: set hear = \"on\" in [fleet]")
+        }
+        _ if keys.learner.common.kind != LearnerKind::THOMPSON => {
+            Some("this learner hears nothing of the fleet")
+        }
+        _ if keys.dry_run => Some("in a dry run nothing is steered"),
+        _ if keys.effect.hold_out_percent == 0 => {
+            Some("no site is held back (hold_out_percent in [effect] is 0), so nobody can say")
+        }
+        _ => None,
+    }
+}
+
 impl Learning {
     /// Makes the learner from its ends of the kernel's maps, with restored learners of the policies.
     ///
@@ -480,6 +501,10 @@ impl Learning {
                 buckets,
                 restored.clock,
             ));
+        }
+        if no_fleet(keys).is_none() {
+            let clock = learners.clock.clone();
+            learners.fleet = Some(FleetEffect::open(&keys.effect, restored.fleet, clock));
         }
         let every = Duration::from_secs(estimates.sample_s.into());
         let sampler = (!every.is_zero()).then_some((ends.sampler, every));

@@ -1,3 +1,5 @@
+use tcpilot_abi::tp_record;
+use tcpilot_config::Effect as Keys;
 use tcpilot_kernel::Live;
 use tcpilot_learner::{Level, Lineage};
 
@@ -5,6 +7,7 @@ use super::*;
 use crate::{
     daemon::learning::{
         choice_dists::{Table, node_key},
+        effect::{FLEET, FleetEffect, Saved},
         learners::tests::{ChoiceDists, learners_of, record, settings, update},
         policy_learner::PolicySettings,
     },
@@ -88,6 +91,128 @@ fn what_is_shown_only_is_explained_and_not_used() {
         "{shown} {fleet:?}"
     );
     assert!(fleet.text().contains("not used"), "{}", fleet.text());
+}
+
+#[test]
+fn what_does_harm_is_not_heard_for_six_hours() {
+    let rows = said_of(&["198.51.100.7", "198.51.100.8", "198.51.7.7", "198.51.7.8"]);
+    let (mut newcomer, dists) = learners_of(listening(), &[]);
+    newcomer.hear(0, &rows, 1.0, (true, true));
+    newcomer.publish(usize::MAX);
+    assert!(bbr_of_group(&dists, &newcomer).unwrap() > 0.6);
+    let group = Lineage::of(ADDRESS.parse().unwrap(), Default::default(), 0)
+        .group
+        .prefix;
+    let refuse = |learners: &mut Learners| {
+        let now_s = learners.clock.now_s();
+        learners.policies[0].refuse_foreign(&|key| key.prefix == group, now_s)
+    };
+    assert!(refuse(&mut newcomer));
+    newcomer.publish(usize::MAX);
+    assert_eq!(explained(&mut newcomer).1, None);
+    let heard = |learners: &mut Learners| {
+        let heard = learners.hear(0, &rows, 1.0, (true, true));
+        (heard.taken, heard.changed)
+    };
+    assert_eq!(heard(&mut newcomer), (1, 1));
+    newcomer
+        .clock
+        .catch_up(newcomer.clock.now_s() + 6.1 * 3600.0);
+    assert_eq!(heard(&mut newcomer), (2, 0));
+    // What is held back is dropped, too, and does no harm.
+    let (mut shown, _) = learners_of(settings(100), &[]);
+    shown.hear(0, &rows, 1.0, (true, true));
+    assert!(!refuse(&mut shown));
+    assert_eq!(heard(&mut shown), (1, 1));
+}
+
+/// A learner with half of the sites held back, and each comparison closed after a second.
+fn comparing() -> (Learners, ChoiceDists) {
+    let (mut learners, dists) = learners_of(listening(), &[]);
+    let keys = Keys {
+        hold_out_percent: 50,
+        settle_s: 0,
+        block_s: 1,
+        connections_min: 2,
+        ..Keys::default()
+    };
+    let saved = Saved::read(None, FLEET)
+        .unwrap()
+        .with_secrets([1, 2, 3, 4, 5, 6, 7]);
+    let fleet = FleetEffect::open(&keys, saved, learners.clock.clone());
+    learners.fleet = Some(fleet);
+    (learners, dists)
+}
+
+#[test]
+fn held_back_sites_hear_nothing_and_are_compared() {
+    // Two addresses in each of twenty sites.
+    let addresses: Vec<String> = (0..40)
+        .map(|i| format!("8.{}.7.{}", i / 2, i % 2 + 1))
+        .collect();
+    let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+    let rows = said_of(&addresses);
+    let (mut learners, dists) = comparing();
+    assert_eq!(learners.hear(0, &rows, 1.0, (true, true)).taken, 20);
+    learners.publish(usize::MAX);
+    let mut held_back = 0;
+    for row in &rows {
+        let key = row.group.key();
+        let is_held_back = learners.fleet.as_ref().unwrap().is_held_back(&key);
+        held_back += u64::from(is_held_back);
+        let node = Lineage::of_key(&key).node(Level::Group);
+        let dist = dists.get(&node_key(&node, learners.policies[0].settings.policy));
+        assert_eq!(dist.is_none(), is_held_back, "{key:?}");
+        let bytes = (key.prefix as u32).to_be_bytes();
+        let remote = format!("{}.{}.7.9", bytes[0], bytes[1]).parse().unwrap();
+        let view = learners.explain(&remote, &Live::default()).remove(0).view;
+        let fleet = view.fleet.unwrap();
+        assert_eq!((fleet.held_back, fleet.used), (is_held_back, !is_held_back));
+        let bbr = view
+            .algorithms
+            .iter()
+            .find(|one| one.name == "bbr")
+            .unwrap()
+            .share;
+        let (with, without) = match is_held_back {
+            true => (fleet.shares_otherwise["bbr"], bbr),
+            false => (bbr, fleet.shares_otherwise["bbr"]),
+        };
+        assert!(with > without + 0.05, "{is_held_back} {with} {without}");
+    }
+    assert!((4..16).contains(&held_back), "{held_back}");
+    // Twelve connections to each address, and to some that nobody has heard of. A connection with an algorithm of its own
+    // does not count, and neither does a held-out one.
+    let now_ns = tcpilot_kernel::clock::monotonic_ns();
+    for _ in 0..12 {
+        for address in addresses.iter().chain(&["9.1.1.1", "9.2.1.1"]) {
+            for trial in [0, tcpilot_abi::TP_TRIAL_HELD_OUT as u8] {
+                let record = tp_record {
+                    opened_ns: now_ns,
+                    trial,
+                    ..record(address, 0, 250)
+                };
+                learners.take(&record);
+            }
+        }
+    }
+    assert_eq!(
+        learners.own_rows(0, 0, 100).0.len(),
+        22,
+        "its own words are said everywhere"
+    );
+    let week_s = f64::from(Keys::default().rotation_s);
+    learners
+        .clock
+        .catch_up(learners.clock.now_s() + week_s + 10.0);
+    learners.fleet.as_mut().unwrap().turn();
+    let report = learners.fleet_report().unwrap();
+    let pairs = held_back.min(20 - held_back);
+    assert_eq!((report.first.pairs, report.later.pairs), (pairs, pairs));
+    // Held-out connections are among the first ten of a path, and not compared.
+    let sites = if held_back == pairs { 20 } else { 2 * pairs };
+    assert_eq!(report.first.connections, sites * 2 * 5);
+    assert_eq!(report.later.connections, sites * 2 * 7);
 }
 
 #[test]
