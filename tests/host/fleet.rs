@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 use tcpilot_fleet::{Message, Row, State, format};
-use tcpilot_tests::{Child, Daemon, Lab, Place, arm, folder, until};
+use tcpilot_tests::{Child, Daemon, Lab, PORT, Place, arm, folder, until};
 
 use crate::rescue::way;
 
@@ -332,6 +332,86 @@ fn knowledge_that_is_only_shown_changes_no_choice() {
     assert!(degraded.iter().any(is_told), "{degraded:?}");
     assert_eq!(refused["fleet"]["groups_heard"], 1);
     assert_eq!(explained(&pilot, CLEAN)["fleet"]["used"], false);
+}
+
+/// Each ten seconds another half of the sites is held back from the fleet, and another half of the prefixes is held out.
+fn compared_config(agent: &Path) -> String {
+    let compares = "hold_out = \"prefix\"\nhold_out_percent = 50\nrotation_s = 10\nblock_s = 1\nsettle_s = 0\n\
+                    connections_min = 1";
+    config(agent, "on").replace("hold_out_percent = 0", compares)
+}
+
+#[test]
+fn sites_held_back_from_the_fleet_are_compared() {
+    let root = folder();
+    let lab = Lab::new();
+    let _way = way(&lab, "", "tbf rate 40mbit burst 15kb latency 50ms");
+    let address = |site: u8| format!("8.{site}.2.3");
+    for site in 1..=17 {
+        let to = address(site);
+        lab.net.far.ip(&format!("address add {to}/32 dev lossy"));
+        lab.net.near.ip(&format!("route add {to}/32 dev lossy"));
+    }
+    let agents = ["a", "b"].map(|name| Agent::new(root.path(), name));
+    let pilot = lab.pilot(&compared_config(&agents[1].state));
+    // The class of handshakes here, at least one of a busy machine.
+    lab.upload(&address(17), 9, 60_000);
+    let own = agents[1].said_after(1, || lab.upload(&address(17), 3, 60_000));
+    let class = own.rows()[0].group.class() & !31;
+
+    // Another host says that bbr is much better on sixteen sites.
+    let mut said = own.empty();
+    for site in 1..=16 {
+        for octave in 13..=18 {
+            let prefix = 0xffff_0800_0200 + (site << 16);
+            said.push(Row {
+                group: tcpilot_fleet::Group::new(prefix, class | octave).unwrap(),
+                said: Message::new(&[100.0, 200.0]).unwrap(),
+                ..own.rows()[0]
+            })
+            .unwrap();
+        }
+    }
+    agents[0].say(&said);
+    let seen = until("some sites hear the fleet, and some are held back", || {
+        let all = (1..=16).map(|site| explained(&pilot, &address(site)));
+        let all: Vec<Value> = all.filter(|path| !path["fleet"].is_null()).collect();
+        let is_held_back = |path: &&Value| path["fleet"]["held_back"] == true;
+        let held_back = all.iter().filter(is_held_back).count();
+        (held_back > 0 && held_back < all.len()).then_some(all)
+    });
+    for path in &seen {
+        let is_held_back = path["fleet"]["held_back"] == true;
+        assert_eq!(path["fleet"]["used"], !is_held_back, "{path}");
+        let (with, without) = match is_held_back {
+            true => (otherwise(path), bbr(path)),
+            false => (bbr(path), otherwise(path)),
+        };
+        assert!(with > without + 0.05, "{path}");
+    }
+
+    let report = until("first and later connections of sites are compared", || {
+        let upload = |site| {
+            let to = address(site);
+            lab.start(&format!("bulk --to {to}:{PORT} --bytes 60000 --count 1"))
+        };
+        let mut uploads: Vec<Child> = (1..=16).map(upload).collect();
+        for upload in &mut uploads {
+            assert!(upload.wait().success());
+        }
+        let report = pilot.command("report --fleet");
+        let has_pairs = |of: &str| report[of]["pairs"].as_u64() > Some(0);
+        (has_pairs("first") && has_pairs("later")).then_some(report)
+    });
+    assert_eq!(report["held_back_percent"], 50);
+    let goodput = &report["first"]["measures"][0];
+    assert_eq!(goodput["name"], "goodput");
+    assert_eq!(goodput["verdict"], "insufficient data", "{report}");
+    let mut command = Place::here().command("tcpilot");
+    command.args(["report", "--fleet", "--socket"]).arg(pilot.socket());
+    let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    assert!(text.contains("not proven: first interval at 20 pairs"), "{text}");
+    assert!(text.contains("held back from the fleet: 50 % of the sites"), "{text}");
 }
 
 /// Blocks of two seconds, always in pairs. A steered connection has bbr, a held-out one reno.
