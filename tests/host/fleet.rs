@@ -359,36 +359,51 @@ fn sites_held_back_from_the_fleet_are_compared() {
     let own = agents[1].said_after(1, || lab.upload(&address(17), 3, 60_000));
     let class = own.rows()[0].group.class() & !31;
 
-    // Another host says that bbr is much better on sixteen sites.
+    // Another host says that bbr is much better on four of sixteen sites. Each site hears their average through its class.
     let mut said = own.empty();
     for site in 1..=16 {
         for octave in 13..=18 {
             let prefix = 0xffff_0800_0200 + (site << 16);
             said.push(Row {
                 group: tcpilot_fleet::Group::new(prefix, class | octave).unwrap(),
-                said: Message::new(&[100.0, 200.0]).unwrap(),
+                said: Message::new(&[100.0, if site % 4 == 1 { 200.0 } else { 0.0 }]).unwrap(),
                 ..own.rows()[0]
             })
             .unwrap();
         }
     }
     agents[0].say(&said);
+    let better = || {
+        (1..=16)
+            .step_by(4)
+            .map(|site| explained(&pilot, &address(site)))
+    };
+    let is_held_back = |path: &Value| path["fleet"]["held_back"] == true;
     let seen = until("some sites hear the fleet, and some are held back", || {
-        let all = (1..=16).map(|site| explained(&pilot, &address(site)));
-        let all: Vec<Value> = all.filter(|path| !path["fleet"].is_null()).collect();
-        let is_held_back = |path: &&Value| path["fleet"]["held_back"] == true;
-        let held_back = all.iter().filter(is_held_back).count();
+        let all: Vec<Value> = better().filter(|path| !path["fleet"].is_null()).collect();
+        let held_back = all.iter().filter(|path| is_held_back(path)).count();
         (held_back > 0 && held_back < all.len()).then_some(all)
     });
     for path in &seen {
-        let is_held_back = path["fleet"]["held_back"] == true;
+        let is_held_back = is_held_back(path);
         assert_eq!(path["fleet"]["used"], !is_held_back, "{path}");
         let (with, without) = match is_held_back {
             true => (otherwise(path), bbr(path)),
             false => (bbr(path), otherwise(path)),
         };
-        assert!(with > without + 0.05, "{path}");
+        assert!(with > without + 0.02, "{path}");
     }
+
+    // Ten seconds later others are.
+    let held_back = || -> Vec<bool> {
+        let of = |site| is_held_back(&explained(&pilot, &address(site)));
+        (1..=16).map(of).collect()
+    };
+    let before = held_back();
+    until("other sites are held back", || {
+        let now = held_back();
+        (now != before && now.contains(&true)).then_some(())
+    });
 
     let report = until("first and later connections of sites are compared", || {
         let upload = |site| {
@@ -408,10 +423,18 @@ fn sites_held_back_from_the_fleet_are_compared() {
     assert_eq!(goodput["name"], "goodput");
     assert_eq!(goodput["verdict"], "insufficient data", "{report}");
     let mut command = Place::here().command("tcpilot");
-    command.args(["report", "--fleet", "--socket"]).arg(pilot.socket());
+    command
+        .args(["report", "--fleet", "--socket"])
+        .arg(pilot.socket());
     let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
-    assert!(text.contains("not proven: first interval at 20 pairs"), "{text}");
-    assert!(text.contains("held back from the fleet: 50 % of the sites"), "{text}");
+    assert!(
+        text.contains("not proven: first interval at 20 pairs"),
+        "{text}"
+    );
+    assert!(
+        text.contains("held back from the fleet: 50 % of the sites"),
+        "{text}"
+    );
 }
 
 /// Blocks of two seconds, always in pairs. A steered connection has bbr, a held-out one reno.

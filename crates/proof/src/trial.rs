@@ -88,12 +88,6 @@ impl Group {
         &mut self.open[at]
     }
 
-    /// Whether it has no unfinished block.
-    #[must_use]
-    pub fn is_idle(&self) -> bool {
-        self.open.is_empty()
-    }
-
     /// The correction expected from its former periods; `None` without one.
     fn expected(&self) -> Option<f64> {
         let (count, sum) = self.past;

@@ -17,13 +17,12 @@ use tcpilot_abi::{TP_TRIAL_COUNTS, TP_TRIAL_HELD_OUT, tp_record};
 use tcpilot_config::{Effect as Keys, HoldOut};
 use tcpilot_core::choice_dist::{AssignmentSecrets, assignment_bucket};
 use tcpilot_kernel::{ASSIGNMENT_BUCKETS, AssignmentBuckets};
+use tcpilot_learner::lineage::Key;
 use tcpilot_proof::{
     Arm, History, Outcome, Point, Schedule, Sequence, Trial,
     guard::Limits,
     trial::{Alarm, Terms},
 };
-
-use tcpilot_learner::lineage::Key;
 
 use super::{choice_dists::prefix_of, clock::Clock};
 
@@ -334,7 +333,7 @@ impl Effect {
             return;
         }
         let mut alarms = std::mem::take(&mut self.alarms);
-        alarms.sort_by_key(|alarm| alarm.group); // the host first: it is all groups
+        alarms.sort_by_key(|alarm| alarm.group); // that of the host first: it has all groups
         let (now_s, mut all_refused) = (self.now_s(), false);
         for alarm in alarms {
             let is_of = |key: &Key| {
