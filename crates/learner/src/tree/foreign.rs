@@ -382,7 +382,8 @@ impl<const C: usize> Tree<C> {
             return Ok(false);
         };
         self.age(id, now_s);
-        let was_used = self.foreign_in(id).is_some();
+        // A message that nobody believes has done nothing.
+        let was_used = self.foreign_in(id).is_some_and(|said| said.trace() > 0.0);
         self.silence(id)?;
         Ok(was_used)
     }
