@@ -156,16 +156,3 @@ fn results_survive_a_restart_but_not_another_share() {
     other.hold_out_percent = 20;
     assert!(has_open(&again(&other)));
 }
-
-#[test]
-fn held_out_connections_are_not_compared() {
-    let mut effect = new(&keys());
-    let mut held_out = record(1, 14, &effect.clock);
-    held_out.trial = TP_TRIAL_HELD_OUT as u8;
-    effect.take(&held_out, true, 250);
-    assert_eq!(effect.trials[0].groups().count(), 0);
-    let steered = record(1, 14, &effect.clock);
-    effect.take(&steered, true, 250);
-    let settles = effect.schedule.arm(1, START as u64) == tcpilot_proof::Arm::Settling;
-    assert_eq!(effect.trials[0].groups().count(), usize::from(!settles));
-}
