@@ -255,8 +255,8 @@ fn a_held_back_group_is_chosen_for_as_without_fleet() {
     let held_back = Facts {
         is_held_back: true,
         bouts: Bouts {
-            queued: 0.0,
-            clear: 4.0,
+            queued: 1.0,
+            clear: 0.0,
         },
         ..FACTS
     };
