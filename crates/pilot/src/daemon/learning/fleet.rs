@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use tcpilot_config::{Config, Hear, LearnerKind};
 use tcpilot_fleet::{
     Group, Message, Row,
     format::check_sum,
@@ -137,6 +138,24 @@ impl PolicyLearner {
         let groups: Vec<Key> = groups.filter(|key| is_of(key)).collect();
         let refused = groups.iter().map(|key| learner.refuse_foreign(key, now_s));
         refused.fold(false, |any, one| any | one)
+    }
+}
+
+/// Why no site is held back from the fleet; `None` if some are.
+pub fn no_fleet(keys: &Config) -> Option<&'static str> {
+    match &keys.fleet {
+        None => Some("this host is in no fleet: its configuration has no [fleet]"),
+        Some(fleet) if fleet.hear != Hear::On => {
+            Some("no connection uses the fleet: set hear = \"on\" in [fleet]")
+        }
+        _ if keys.learner.common.kind != LearnerKind::THOMPSON => {
+            Some("this learner hears nothing of the fleet")
+        }
+        _ if keys.dry_run => Some("in a dry run nothing is steered"),
+        _ if keys.effect.hold_out_percent == 0 => {
+            Some("no site is held back (hold_out_percent in [effect] is 0), so nobody can say")
+        }
+        _ => None,
     }
 }
 

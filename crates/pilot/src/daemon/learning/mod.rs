@@ -37,13 +37,13 @@ use std::{
 };
 
 use tcpilot_abi::tp_record;
-use tcpilot_config::{Config, Hear, LearnerKind};
+use tcpilot_config::{Config, LearnerKind};
 use tcpilot_kernel::{ConnStarts, Ends, Heartbeat, Live, Records, Sampler};
 
 pub use clock::Clock;
 pub use counts::Counts;
 pub use effect::secrets;
-pub use fleet::FleetPolicy;
+pub use fleet::{FleetPolicy, no_fleet};
 pub use greedy::Greedy;
 use learners::Learners;
 use liveness::Liveness;
@@ -458,24 +458,6 @@ impl Worker {
             self.liveness.renew();
             self.renewed = Some(Instant::now());
         }
-    }
-}
-
-/// Why no site is held back from the fleet; `None` if some are.
-pub fn no_fleet(keys: &Config) -> Option<&'static str> {
-    match &keys.fleet {
-        None => Some("this host is in no fleet: its configuration has no [fleet]"),
-        Some(fleet) if fleet.hear != Hear::On => {
-            Some("no connection uses the fleet: set hear = \"on\" in [fleet]")
-        }
-        _ if keys.learner.common.kind != LearnerKind::THOMPSON => {
-            Some("this learner hears nothing of the fleet")
-        }
-        _ if keys.dry_run => Some("in a dry run nothing is steered"),
-        _ if keys.effect.hold_out_percent == 0 => {
-            Some("no site is held back (hold_out_percent in [effect] is 0), so nobody can say")
-        }
-        _ => None,
     }
 }
 
