@@ -1,10 +1,10 @@
 //! Compiles the programs of the watch for the host.
 
-#[path = "../sanitizers.rs"]
+#[path = "../core/sanitizers.rs"]
 mod sanitizers;
 
 fn main() {
-    for file in ["native", "../../bpf", "../sanitizers.rs"] {
+    for file in ["native", "../../bpf", "../core/sanitizers.rs"] {
         println!("cargo:rerun-if-changed={file}");
     }
     let mut build = cc::Build::new();

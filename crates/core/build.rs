@@ -3,7 +3,7 @@
 
 use std::{env, fmt::Write as _, fs, path::PathBuf};
 
-#[path = "../sanitizers.rs"]
+#[path = "sanitizers.rs"]
 mod sanitizers;
 
 fn main() {
@@ -14,7 +14,7 @@ fn main() {
         "../../bpf/abi",
         "../../bpf/core",
         "../../bpf/cc",
-        "../sanitizers.rs",
+        "sanitizers.rs",
     ] {
         println!("cargo:rerun-if-changed={file}");
     }

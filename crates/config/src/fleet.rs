@@ -14,8 +14,8 @@ settings! {
         /// knows, and hears nothing.
         hear: Hear = Hear::On;
         /// File with the fleet's secret, at least 16 bytes, the same on all hosts of the fleet; others must not be able to
-        /// read it. With it a prefix is held out for `tcpilot report` at the same times on all hosts. Empty: this host
-        /// draws a secret of its own.
+        /// read it. With it a prefix is held out for `tcpilot report` at the same times on all hosts, and the same sites are
+        /// held back from the fleet. Empty: this host draws a secret of its own.
         secret_file: String = String::new();
         /// Seconds between two writings of this host's knowledge. It is written only if connections have changed it.
         say_every_s: u32 = 60, 1..=3600;

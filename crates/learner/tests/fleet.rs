@@ -59,6 +59,7 @@ const FACTS: Facts = Facts {
         queued: 0.0,
         clear: 0.0,
     },
+    is_held_back: false,
 };
 
 fn hear_some(learner: &mut Thompson, said: &[(u8, &[f32])], now_s: f64) -> Vec<Heard> {
@@ -242,6 +243,62 @@ fn what_is_only_shown_changes_no_choice() {
         shown.plan(&path(100, 2), 300.0),
         alone.plan(&path(100, 2), 300.0)
     );
+}
+
+#[test]
+fn a_held_back_group_is_chosen_for_as_without_fleet() {
+    let mut message = said(100, 0.8);
+    let (mut hearing, mut alone) = (listener(), learner());
+    for learner in [&mut hearing, &mut alone] {
+        teach(learner, path(100, 1), &[0.0, 0.0], 6, 0.0);
+    }
+    let held_back = Facts {
+        is_held_back: true,
+        bouts: Bouts {
+            queued: 1.0,
+            clear: 0.0,
+        },
+        ..FACTS
+    };
+    // It was used before, as in the week before.
+    hear_some(&mut hearing, &[(100, &message), (101, &message)], 120.0);
+    assert!(share(&mut hearing, &path(100, 2), 120.0) > 0.6);
+    let both = [(100, &message[..]), (101, &message[..])];
+    assert_eq!(
+        hear_with(&mut hearing, &both, held_back, 120.0),
+        [Heard::Taken; 2]
+    );
+    let is_alone = |hearing: &mut Thompson, alone: &mut Thompson, at_s| {
+        for of in [path(100, 1), path(100, 2), path(7, 1)] {
+            let [hearing, alone] = [&mut *hearing, &mut *alone].map(|it| share(it, &of, at_s));
+            assert!((hearing - alone).abs() < 1e-3, "{of:?} {hearing} {alone}");
+        }
+    };
+    is_alone(&mut hearing, &mut alone, 130.0);
+    let queued = |learner: &mut Thompson| {
+        let key = path(100, 1).node(Level::Path);
+        learner.view(&key, 130.0).unwrap().queued_share
+    };
+    assert_eq!(queued(&mut hearing), queued(&mut alone));
+    let shown = foreign(&mut hearing, 100, 130.0).unwrap();
+    assert!(shown.is_held_back && !shown.is_used, "{shown:?}");
+    assert!(shown.otherwise.shares[1] > 0.6, "{shown:?}");
+    // A new one needs no room among the nodes.
+    let mut new = listener();
+    hear_with(&mut new, &both, held_back, 0.0);
+    assert_eq!(new.node_count(), listener().node_count());
+    // Own samples do not bring it in, and own words are still said.
+    for learner in [&mut hearing, &mut alone] {
+        teach(learner, path(100, 2), &[0.0, 0.0], 6, 130.0);
+    }
+    is_alone(&mut hearing, &mut alone, 300.0);
+    let words = own(&mut hearing, 100, 300.0);
+    close(&words, &own(&mut alone, 100, 300.0), 1e-3);
+    assert!(!words.is_empty());
+    // Next week it is used again.
+    message.iter_mut().for_each(|number| *number *= 2.0);
+    hear(&mut hearing, 100, &message, 300.0);
+    assert!(foreign(&mut hearing, 100, 300.0).unwrap().is_used);
 }
 
 #[test]

@@ -86,6 +86,9 @@ pub struct ReportArgs {
     /// Write one self-contained page with plots; `-` is standard output
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub html: Option<PathBuf>,
+    /// Report whether the fleet helps: against sites that are held back from it
+    #[arg(long, conflicts_with_all = ["html", "trial"])]
+    pub fleet: bool,
     /// Compare without pause for this long (90m, 24h, 2d), half of it held out; 0 ends the trial
     #[arg(long, value_name = "TIME", value_parser = seconds, conflicts_with_all = ["json", "html"])]
     pub trial: Option<u64>,

@@ -7,10 +7,10 @@ use tcpilot_show::{
 
 use crate::figures::{
     AddressView, ChangeView, CheckReport, CheckView, ChoicesView, CohortView, DecisionView,
-    DrawnAlgorithm, EffectReport, ExplainedPath, Explanation, FleetStatus, FleetView, GroupView,
-    HistogramView, LearningStatus, MeasureView, PathView, PointView, PolicyEffect, PolicyStatus,
-    RescueStatus, ShownView, StateSummary, Status, StopView, TrafficView, TuneView, TuningView,
-    TuningsStatus, Upgrades,
+    DrawnAlgorithm, EffectReport, ExplainedPath, Explanation, FleetComparison, FleetReport,
+    FleetStatus, FleetView, GroupView, HistogramView, LearningStatus, MeasureView, PathView,
+    PointView, PolicyEffect, PolicyStatus, RescueStatus, ShownView, StateSummary, Status, StopView,
+    TrafficView, TuneView, TuningView, TuningsStatus, Upgrades,
 };
 
 /// The columns of `paths`, and their places in its JSON.
@@ -42,19 +42,20 @@ pub fn explain() -> String {
 
 /// The JSON of `report`.
 pub fn report() -> String {
-    json(
-        "--json",
-        "",
-        vec![
-            fields::<EffectReport>(""),
-            fields::<MeasureView>("measures[]."),
-            fields::<PolicyEffect>("policies[]."),
-            fields::<GroupView>("worst[]."),
-            fields::<StopView>("stops[]."),
-            fields::<PointView>("history[]."),
-            fields::<ChoicesView>("choices[]."),
-        ],
-    )
+    let effect = vec![
+        fields::<EffectReport>(""),
+        fields::<MeasureView>("measures[]."),
+        fields::<PolicyEffect>("policies[]."),
+        fields::<GroupView>("worst[]."),
+        fields::<StopView>("stops[]."),
+        fields::<PointView>("history[]."),
+        fields::<ChoicesView>("choices[]."),
+    ];
+    let fleet = vec![
+        fields::<FleetReport>(""),
+        fields::<FleetComparison>("first."),
+    ];
+    json("--json", "", effect) + "\n" + &json("--fleet --json", "", fleet)
 }
 
 /// The JSON of `status`.

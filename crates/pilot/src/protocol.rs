@@ -27,6 +27,8 @@ pub enum Request {
     Explain(Prefix),
     /// [`crate::figures::EffectReport`]
     Report,
+    /// [`crate::figures::FleetReport`]
+    FleetReport,
     /// Compare without pause for this many seconds; 0 ends the trial
     Trial(u64),
     /// The state as a document for export
@@ -51,6 +53,7 @@ impl Request {
             | Request::Flows
             | Request::Explain(_)
             | Request::Report
+            | Request::FleetReport
             | Request::StateExport => false,
             Request::Trial(_)
             | Request::StateImport(_)

@@ -61,6 +61,8 @@ pub enum Step {
         harm: f64,
         /// Until then.
         until_s: u64,
+        /// Whether it is the first stop since a calm try.
+        is_first: bool,
     },
 }
 
@@ -109,6 +111,11 @@ impl Guard {
         Step::Goes
     }
 
+    /// Steers again at once, because something else may have done the harm. Another stop is no first one.
+    pub fn go_on(&mut self) {
+        self.until_s = 0;
+    }
+
     /// After a restart: no stop ends later than the longest one beginning now, whatever the clock was before.
     pub fn resume(&mut self, now_s: u64, limits: &Limits) {
         self.until_s = self.until_s.min(now_s.saturating_add(limits.pause_max_s));
@@ -127,6 +134,7 @@ impl Guard {
         Step::Stops {
             harm,
             until_s: self.until_s,
+            is_first: self.stops == 1,
         }
     }
 }

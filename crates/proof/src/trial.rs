@@ -104,6 +104,8 @@ pub struct Alarm {
     pub harm: f64,
     /// Until then.
     pub until_s: u64,
+    /// Whether it is the first stop since a calm try.
+    pub is_first: bool,
 }
 
 /// All groups of a policy, and their sums.
@@ -332,6 +334,19 @@ impl Trial {
         self.host.over = 0;
     }
 
+    /// Lets a group go on that its guard has stopped, or the host. See [`Guard::go_on`].
+    pub fn go_on(&mut self, group: Option<u64>) {
+        match group {
+            None => self.host.guard.go_on(),
+            Some(id) => {
+                if let Some(known) = self.groups.get_mut(&id) {
+                    known.guard.go_on();
+                    self.changed.insert(id);
+                }
+            }
+        }
+    }
+
     /// The groups whose guard has stopped steering.
     pub fn stopped(&self, now_s: u64) -> impl Iterator<Item = (u64, u64)> {
         let stopped = move |(id, group): (u64, &Group)| {
@@ -347,10 +362,15 @@ impl Trial {
 fn ask(guard: &mut Guard, pair: Pair, now_s: u64, terms: &Terms) -> Option<Alarm> {
     match guard.add(pair, now_s, terms.limits.as_ref()?, &terms.sequence) {
         Step::Goes => None,
-        Step::Stops { harm, until_s } => Some(Alarm {
+        Step::Stops {
+            harm,
+            until_s,
+            is_first,
+        } => Some(Alarm {
             group: None,
             harm,
             until_s,
+            is_first,
         }),
     }
 }

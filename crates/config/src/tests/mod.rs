@@ -147,7 +147,7 @@ fn the_effective_configuration_reads_back_as_itself() {
 #[test]
 fn a_host_is_in_a_fleet_only_by_its_section() {
     assert_eq!(config("").fleet, None);
-    assert!(!Config::default().to_toml().contains("fleet"));
+    assert!(!Config::default().to_toml().contains("\n[fleet]"));
     let fleet = config("[fleet]").fleet.unwrap();
     assert_eq!(
         (fleet.dir.as_str(), fleet.hear),

@@ -101,6 +101,8 @@ pub struct Foreign {
     pub age_s: f64,
     /// Whether choices use it.
     pub is_used: bool,
+    /// Whether they do not because the group is held back from the fleet.
+    pub is_held_back: bool,
     /// The shares without it if it is used, and with it if it is not.
     pub otherwise: Plan,
 }

@@ -34,7 +34,7 @@ impl<const C: usize> Tree<C> {
     pub(crate) fn queued_share_below(&self, node: u32) -> f64 {
         let heard = self.foreign_is_used();
         self.queued_share_of(node, |key, share| {
-            if heard {
+            if heard && !self.is_held_back(key) {
                 self.heard_share(key, share)
             } else {
                 share

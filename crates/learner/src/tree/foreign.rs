@@ -6,7 +6,8 @@
 //! again after each of the host's own samples. If the group is found to have changed, its message is dropped, and the
 //! group hears none for a half-life: the others may not have noticed the change yet.
 //!
-//! If messages are only shown, they are kept without entering any sum.
+//! If messages are only shown, they are kept without entering any sum. So is the message of a group that is held back from
+//! the fleet, to compare such groups with the others.
 
 use std::collections::HashMap;
 
@@ -16,7 +17,7 @@ use crate::linalg::NotPositive;
 use crate::lineage::{Key, Level, Lineage, NodeKey};
 use crate::sharing::Bouts;
 
-/// Facts about a foreign message, for people.
+/// What is known of a foreign message besides its numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Facts {
     /// Binary logarithm of the number of the other hosts' paths behind it.
@@ -25,6 +26,8 @@ pub struct Facts {
     pub age_s: f64,
     /// Their bouts of loss, as they counted when it was heard.
     pub bouts: Bouts,
+    /// Whether the group is held back from the fleet: its message enters no sum.
+    pub is_held_back: bool,
 }
 
 /// The foreign message of a group.
@@ -75,6 +78,7 @@ pub(crate) struct Shown<const C: usize> {
     pub believed: f64,
     /// Whether it is in the sums.
     pub is_used: bool,
+    pub is_held_back: bool,
     pub paths_log2: u8,
     /// Seconds since the last sample behind it.
     pub age_s: f64,
@@ -149,6 +153,12 @@ impl<const C: usize> Tree<C> {
         self.fleet.said.contains_key(group)
     }
 
+    /// Whether a group's message enters no sum.
+    pub(super) fn is_held_back(&self, group: &Key) -> bool {
+        let foreign = self.fleet.said.get(group);
+        foreign.is_some_and(|foreign| foreign.facts.is_held_back)
+    }
+
     /// The part of a node's sum that is foreign.
     pub(super) fn foreign_in(&self, id: u32) -> Option<Information<C>> {
         if self.fleet.said.is_empty() {
@@ -205,7 +215,8 @@ impl<const C: usize> Tree<C> {
             discount,
             ..
         } = self.nodes[id as usize];
-        let Some(foreign) = self.fleet.said.get(&key) else {
+        let foreign = self.fleet.said.get(&key);
+        let Some(foreign) = foreign.filter(|foreign| !foreign.facts.is_held_back) else {
             return Ok(());
         };
         let said = self.faded(foreign, at_s);
@@ -285,7 +296,7 @@ impl<const C: usize> Tree<C> {
             return Ok(Heard::NoRoom);
         }
         let id = match node {
-            None if self.fleet.is_used => {
+            None if self.fleet.is_used && !facts.is_held_back => {
                 self.start(now_s);
                 Some(self.node(&lineage, Level::Group, now_s))
             }
@@ -357,6 +368,26 @@ impl<const C: usize> Tree<C> {
         Ok(())
     }
 
+    /// Drops a group's message, and hears none of it for a half-life. Whether it was in a sum.
+    ///
+    /// # Errors
+    /// [`NotPositive`], as for [`Tree::belief`].
+    pub(crate) fn refuse_foreign(&mut self, key: &Key, now_s: f64) -> Result<bool, NotPositive> {
+        if !self.is_heard_of(key) {
+            return Ok(false);
+        }
+        self.fleet.deaf.insert(*key, now_s + self.memory.group_s);
+        let Some(id) = self.node_of_group(key) else {
+            self.fleet.said.remove(key);
+            return Ok(false);
+        };
+        self.age(id, now_s);
+        // A message that nobody believes has done nothing.
+        let was_used = self.foreign_in(id).is_some_and(|said| said.trace() > 0.0);
+        self.silence(id)?;
+        Ok(was_used)
+    }
+
     /// Drops the messages of all groups below a changed node: what others say may be older than the change.
     pub(super) fn doubt_foreign(&mut self, top: u32) -> Result<(), NotPositive> {
         if self.fleet.said.is_empty() {
@@ -400,7 +431,7 @@ impl<const C: usize> Tree<C> {
         let Some(known) = self.fleet.said.get(key) else {
             return Ok(None);
         };
-        let (paths_log2, counted) = (known.facts.paths_log2, known.counted);
+        let (facts, counted) = (known.facts, known.counted);
         let age_s = known.facts.age_s + (now_s - known.heard_s).max(0.0);
         let node = self.node_of_group(key);
         if let Some(id) = node {
@@ -422,7 +453,8 @@ impl<const C: usize> Tree<C> {
             said,
             believed,
             is_used: counted.is_some(),
-            paths_log2,
+            is_held_back: facts.is_held_back,
+            paths_log2: facts.paths_log2,
             age_s,
         }))
     }

@@ -56,6 +56,7 @@ fn read_foreign<const C: usize>(row: &mut Reader) -> Option<(Information<C>, f64
         paths_log2: row.u16()?.try_into().ok()?,
         age_s,
         bouts: read_bouts(row)?,
+        is_held_back: false, // such a message is not saved
     };
     let said = unpack(packed);
     let possible = is_knowledge(&said)

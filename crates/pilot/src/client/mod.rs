@@ -26,7 +26,7 @@ use crate::{
         StatusArgs,
     },
     daemon,
-    figures::{EffectReport, Flows, Paths, Status, Upgrades},
+    figures::{EffectReport, FleetReport, Flows, Paths, Status, Upgrades},
     lists, metrics,
     protocol::{self, Request},
     report, table,
@@ -152,6 +152,9 @@ pub fn report(args: &ReportArgs) -> Result<(), Failure> {
             ),
         };
         return Ok(output::print(&text)?);
+    }
+    if args.fleet {
+        return ask_and_show::<FleetReport>(&args.ask, &Request::FleetReport, report::fleet);
     }
     let Some(file) = &args.html else {
         return ask_and_show::<EffectReport>(&args.ask, &Request::Report, report::text);

@@ -16,19 +16,22 @@ use tcpilot_netlink::device::name_of;
 use super::{
     Daemon, eligible,
     fleet::Fleet,
-    learning::{KnownPath, LONGEST_TRIAL_S, Learning, Netns},
+    learning::{KnownPath, LONGEST_TRIAL_S, Learning, Netns, no_fleet},
     netns::HOST,
     traffic::Traffic,
 };
 use crate::{
     figures::{
-        AddressView, Busiest, EffectReport, ExplainedPath, Explanation, FlowView, LearningStatus,
-        PathView, RescueStatus, Status, Upgrades,
+        AddressView, Busiest, EffectReport, ExplainedPath, Explanation, FleetReport, FlowView,
+        LearningStatus, PathView, RescueStatus, Status, Upgrades,
     },
     protocol::{Reply, Request},
     read::{self, Names},
     report, table,
 };
+
+/// Why there is no report, if nothing else is known.
+const NO_ANSWER: &str = "the learner does not answer";
 
 /// Names already looked up.
 #[derive(Default)]
@@ -78,6 +81,7 @@ impl Daemon {
             Request::Flows => result(self.flow_views()),
             Request::Explain(remote) => result(self.explain(&remote)),
             Request::Report => ok(self.report()),
+            Request::FleetReport => ok(self.fleet_report()),
             Request::Trial(seconds) => result(self.begin_trial(seconds)),
             Request::StateExport => return self.export(out),
             Request::StateImport(paths) => result(self.import(&paths)),
@@ -301,12 +305,21 @@ impl Daemon {
     fn no_report(&self) -> EffectReport {
         let why = match self.config.dry_run {
             true => "in a dry run nothing is steered",
-            false => "the learner does not answer",
+            false => NO_ANSWER,
         };
         EffectReport {
             unknown: Some(why.to_owned()),
             ..EffectReport::default()
         }
+    }
+
+    /// The report on whether the fleet helps.
+    fn fleet_report(&self) -> FleetReport {
+        let known = self.learning.as_ref().and_then(Learning::fleet_effect);
+        known.unwrap_or_else(|| FleetReport {
+            unknown: Some(no_fleet(&self.config).unwrap_or(NO_ANSWER).to_owned()),
+            ..FleetReport::default()
+        })
     }
 
     fn begin_trial(&self, seconds: u64) -> Result<(), String> {

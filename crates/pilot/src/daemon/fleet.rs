@@ -85,7 +85,8 @@ struct Said {
 /// What was heard under a policy.
 #[derive(Default)]
 struct Heard {
-    file: Option<Identity>,
+    /// The file, and the period of the sites held back when it was read.
+    file: Option<(Identity, u64)>,
     /// The groups that were taken, and when their file was written.
     taken: Option<(u64, SystemTime)>,
     refused: Option<String>,
@@ -221,7 +222,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Reads the others' knowledge under a policy, if the file is another one than before. A file that is refused changes
+    /// Reads the others' knowledge under a policy, if the file is another one than before, or other sites are held back. A file that is refused changes
     /// nothing: what was heard before goes on to age.
     fn hear(
         &mut self,
@@ -233,7 +234,7 @@ impl Fleet {
         let name = file_of(policy);
         let found = match folder.metadata(&name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            found => identity(&found?),
+            found => (identity(&found?), policy.period),
         };
         let known = self.heard.entry(policy.name.clone()).or_default();
         if known.file == Some(found) {
@@ -390,6 +391,7 @@ mod tests {
             reward: 7,
             updates: 1,
             can_hear: true,
+            period: 0,
         }
     }
 

@@ -21,7 +21,7 @@ pub use check::{CheckReport, CheckView};
 pub use effect::{
     ChoicesView, EffectReport, GroupView, MeasureView, PointView, PolicyEffect, StopView,
 };
-pub use fleet::{FleetStatus, FleetView};
+pub use fleet::{FleetComparison, FleetReport, FleetStatus, FleetView};
 pub use flow::{DecisionView, ExplainedPath, Explanation, FlowView};
 pub use path::{AlgorithmView, PathView};
 pub use status::{

@@ -1,6 +1,7 @@
 //! The report of the effect: a table for people, a line for other views, and a page with plots. Pure: it
 //! returns strings.
 
+mod fleet;
 mod page;
 #[cfg(test)]
 mod tests;
@@ -9,6 +10,7 @@ use std::fmt::Write as _;
 
 use crate::figures::{EffectReport, MeasureView};
 use crate::table::{duration, number};
+pub use fleet::fleet;
 pub use page::page;
 pub(crate) use page::time;
 
@@ -72,10 +74,18 @@ fn rough(s: u64) -> String {
 }
 
 /// The measures with a pair, and goodput: before the first pair the others would only say the same.
-fn shown(r: &EffectReport) -> impl Iterator<Item = &MeasureView> {
-    let measures = r.measures.iter().enumerate();
+fn shown(all: &[MeasureView]) -> impl Iterator<Item = &MeasureView> {
+    let measures = all.iter().enumerate();
     let shown = measures.filter(|(at, m)| *at == 0 || m.sums.count > 0);
     shown.map(|(_, m)| m)
+}
+
+/// The headings of a table of measures.
+fn headings(title: &str) -> String {
+    format!(
+        "{title:<36} {:>9}   {:<24}\n",
+        "change", "interval (95 %, valid at any look)"
+    )
 }
 
 fn line_of(m: &MeasureView) -> String {
@@ -113,16 +123,14 @@ pub fn text(r: &EffectReport) -> String {
     }
     let age = duration(r.now_unix_s.saturating_sub(r.since_unix_s));
     let mut out = format!(
-        "Since {} ({age}), {}, {} with {} of 16 KiB or more\n\n{:<36} {:>9}   {:<24}\n",
+        "Since {} ({age}), {}, {} with {} of 16 KiB or more\n\n{}",
         day(r.since_unix_s),
         number(r.groups, "path group"),
         number(r.pairs, "block pair"),
         number(r.connections, "connection"),
-        "",
-        "change",
-        "interval (95 %, valid at any look)",
+        headings(""),
     );
-    for measure in shown(r) {
+    for measure in shown(&r.measures) {
         let _ = writeln!(out, "{}", line_of(measure));
     }
     if let Some(worst) = r.worst.first().filter(|_| r.worst.len() > 1) {

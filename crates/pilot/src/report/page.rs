@@ -16,7 +16,7 @@ pub fn page(r: &EffectReport) -> String {
         Some(unknown) => format!("<p>Not known: {}.</p>", escape(unknown)),
         None => [
             summary(r),
-            measures(shown(r)),
+            measures(shown(&r.measures)),
             over_time(r),
             groups(r),
             choices(r),

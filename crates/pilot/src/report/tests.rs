@@ -1,7 +1,7 @@
 use tcpilot_proof::{Pair, Pairs};
 
 use super::*;
-use crate::figures::{ChoicesView, GroupView, PointView, StopView};
+use crate::figures::{ChoicesView, FleetComparison, FleetReport, GroupView, PointView, StopView};
 
 fn measure(name: &str, known: Option<(f64, f64, f64)>, verdict: &str) -> MeasureView {
     let mut sums = Pairs::default();
@@ -242,5 +242,53 @@ fn page_shows_names_as_text() {
     assert_eq!(
         crate::html::escape("<i>\u{1b}[2J\n\"&\u{202e}"),
         "&lt;i&gt;\\u{1b}[2J &quot;&amp;\\u{202e}"
+    );
+}
+
+#[test]
+fn fleet_report_has_first_connections_apart() {
+    let mut missing = measure("goodput", None, "insufficient data");
+    missing.interval_pairs_missing = Some(20);
+    missing.interval_in_s = Some(9 * 86_400);
+    let report = FleetReport {
+        unknown: None,
+        since_unix_s: 1_795_003_200 - 12 * 86_400,
+        now_unix_s: 1_795_003_200,
+        held_back_percent: 5,
+        rotation_s: 604_800,
+        first: FleetComparison {
+            pairs: 41,
+            connections: 2041,
+            measures: vec![
+                measure("goodput", Some((0.18, 0.05, 0.33)), "better"),
+                measure("retransmitted", Some((0.0, -0.004, 0.004)), "not shown"),
+            ],
+        },
+        later: FleetComparison {
+            pairs: 0,
+            connections: 0,
+            measures: vec![missing],
+        },
+    };
+    assert_eq!(
+        fleet(&report),
+        "Since 2026-11-06 (12 d 0 h), connections that hear the fleet against those to sites held back from it\n\n\
+         first 10 connections of a path          change   interval (95 %, valid at any look)\n\
+         goodput                                +18.0 %      +5.0 % …   +33.0 %    better, sure\n\
+         retransmitted                          +0.0 pp     -0.4 pp …   +0.4 pp    no effect worth having\n\
+         41 pairs of sites with 2041 connections of 16 KiB or more\n\n\
+         later connections                       change   interval (95 %, valid at any look)\n\
+         goodput                                      -   -                        not proven: first interval at 20 \
+         pairs, 20 to go, in about 9 d\n\
+         0 pairs of sites with 0 connections of 16 KiB or more\n\n\
+         held back from the fleet: 5 % of the sites (/16, /32), others each 7 d\n"
+    );
+    let none = FleetReport {
+        unknown: Some("this host is in no fleet".to_owned()),
+        ..FleetReport::default()
+    };
+    assert_eq!(
+        fleet(&none),
+        "fleet    not known: this host is in no fleet\n"
     );
 }

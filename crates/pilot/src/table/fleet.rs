@@ -37,9 +37,10 @@ impl FleetView {
         let shares: Vec<String> = shares
             .map(|(name, share)| format!("{name} {:.1}%", 100.0 * share))
             .collect();
-        let (use_, word) = match self.used {
-            true => ("", "without it"),
-            false => (", not used", "with it"),
+        let (use_, word) = match (self.used, self.held_back) {
+            (true, _) => ("", "without it"),
+            (false, true) => ("; held back from its site, to compare", "with it"),
+            (false, false) => (", not used", "with it"),
         };
         let doubt = match self.believed < 0.95 {
             true => format!(
@@ -89,6 +90,7 @@ mod tests {
             paths: 16,
             age_s: 720.0,
             used: true,
+            held_back: false,
             shares_otherwise: shares.map(|(name, share)| (name.to_owned(), share)).into(),
         };
         assert_eq!(
@@ -100,5 +102,11 @@ mod tests {
         let text = view.text();
         assert!(text.contains("not used); 20% of it counts"), "{text}");
         assert!(text.contains("  with it: bbr"), "{text}");
+        (view.held_back, view.believed) = (true, 1.0);
+        let text = view.text();
+        assert!(
+            text.contains("ago; held back from its site, to compare)\n  with it: bbr"),
+            "{text}"
+        );
     }
 }

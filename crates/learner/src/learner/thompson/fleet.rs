@@ -54,6 +54,18 @@ impl Thompson {
         exact!(&mut self.0, it => it.end_hearing());
     }
 
+    /// Drops what others say of a group that does harm there, and hears nothing of it for the half-life of a group. Whether it
+    /// was in use.
+    pub fn refuse_foreign(&mut self, group: &Key, now_s: f64) -> bool {
+        exact!(&mut self.0, it => it.refuse_foreign(group, now_s))
+    }
+
+    /// Whether others say something of a group.
+    #[must_use]
+    pub fn is_heard_of(&self, group: &Key) -> bool {
+        exact!(&self.0, it => it.tree.is_heard_of(group))
+    }
+
     /// The groups of which others said something.
     pub fn foreign_groups(&self) -> impl Iterator<Item = NodeKey> + '_ {
         let all: Box<dyn Iterator<Item = NodeKey> + '_> =
@@ -114,6 +126,17 @@ impl<const C: usize> Exact<C> {
             }
             Err(_) => self.rebuild(),
         }
+    }
+
+    fn refuse_foreign(&mut self, group: &Key, now_s: f64) -> bool {
+        let refused = self.tree.refuse_foreign(group, now_s);
+        if let Some(node) = self.tree.node_of_group(group) {
+            self.queue_up(node);
+        }
+        refused.unwrap_or_else(|_| {
+            self.rebuild();
+            true
+        })
     }
 
     fn own_groups(
@@ -177,6 +200,7 @@ impl<const C: usize> Exact<C> {
             paths: 1 << shown.paths_log2.min(63),
             age_s: shown.age_s,
             is_used: shown.is_used,
+            is_held_back: shown.is_held_back,
             otherwise,
         }))
     }

@@ -3,15 +3,20 @@
 
 use std::sync::Arc;
 
+use tcpilot_config::{Config, Hear, LearnerKind};
 use tcpilot_fleet::{
     Group, Message, Row,
     format::check_sum,
     state::{CONNECTIONS_MIN, PATHS_MIN, QUARTER_S},
 };
-use tcpilot_learner::learner::{Facts, Heard};
+use tcpilot_learner::{
+    learner::{Facts, Heard},
+    lineage::Key,
+};
 
 use super::{
     Learning,
+    effect::FleetEffect,
     learners::Learners,
     policy_learner::{PolicyLearner, PolicySettings},
 };
@@ -34,6 +39,8 @@ pub struct FleetPolicy {
     pub updates: u64,
     /// Whether its learner can begin with the others' knowledge.
     pub can_hear: bool,
+    /// A number that changes with the sites held back from the fleet.
+    pub period: u64,
 }
 
 /// What became of the rows of a heard state.
@@ -96,16 +103,24 @@ impl PolicyLearner {
         (rows, next)
     }
 
-    fn hear(&mut self, rows: &[Row], left: f64, now_s: f64) -> HeardRows {
+    fn hear(
+        &mut self,
+        rows: &[Row],
+        left: f64,
+        held_back: Option<&FleetEffect>,
+        now_s: f64,
+    ) -> HeardRows {
         let mut heard = HeardRows::default();
         let learner = self.learner.estimates_mut();
         for row in rows {
+            let key = row.group.key();
             let facts = Facts {
                 paths_log2: row.paths_log2,
                 age_s: f64::from(row.age_quarters) * QUARTER_S,
                 bouts: row.losses.bouts(left),
+                is_held_back: held_back.is_some_and(|fleet| fleet.is_held_back(&key)),
             };
-            match learner.hear(&row.group.key(), row.said.numbers(), left, facts, now_s) {
+            match learner.hear(&key, row.said.numbers(), left, facts, now_s) {
                 Heard::Taken => heard.taken += 1,
                 Heard::Changed => heard.changed += 1,
                 Heard::NoRoom => heard.no_room += 1,
@@ -115,17 +130,46 @@ impl PolicyLearner {
         }
         heard
     }
+
+    /// Drops what others say of these groups, and hears nothing of them for a while; whether any of it was in use.
+    pub(super) fn refuse_foreign(&mut self, is_of: &dyn Fn(&Key) -> bool, now_s: f64) -> bool {
+        let learner = self.learner.estimates_mut();
+        let groups = learner.foreign_groups().map(|node| node.key);
+        let groups: Vec<Key> = groups.filter(|key| is_of(key)).collect();
+        let refused = groups.iter().map(|key| learner.refuse_foreign(key, now_s));
+        refused.fold(false, |any, one| any | one)
+    }
+}
+
+/// Why no site is held back from the fleet; `None` if some are.
+pub fn no_fleet(keys: &Config) -> Option<&'static str> {
+    match &keys.fleet {
+        None => Some("this host is in no fleet: its configuration has no [fleet]"),
+        Some(fleet) if fleet.hear != Hear::On => {
+            Some("no connection uses the fleet: set hear = \"on\" in [fleet]")
+        }
+        _ if keys.learner.common.kind != LearnerKind::THOMPSON => {
+            Some("this learner hears nothing of the fleet")
+        }
+        _ if keys.dry_run => Some("in a dry run nothing is steered"),
+        _ if keys.effect.hold_out_percent == 0 => {
+            Some("no site is held back (hold_out_percent in [effect] is 0), so nobody can say")
+        }
+        _ => None,
+    }
 }
 
 impl Learners {
     /// The policies, in the learners' order.
     pub fn fleet_policies(&self) -> Vec<FleetPolicy> {
+        let period = self.fleet.as_ref().map_or(0, FleetEffect::period);
         let policy = |policy: &PolicyLearner| FleetPolicy {
             name: policy.settings.name.clone(),
             algorithms: policy.settings.arms.names().to_vec(),
             reward: reward(&policy.settings),
             updates: policy.updates,
             can_hear: policy.settings.greedy.is_none(),
+            period,
         };
         self.policies.iter().map(policy).collect()
     }
@@ -155,7 +199,7 @@ impl Learners {
         if is_first {
             policy.learner.estimates_mut().begin_hearing(now_s);
         }
-        let heard = policy.hear(rows, left, now_s);
+        let heard = policy.hear(rows, left, self.fleet.as_ref(), now_s);
         if is_last {
             policy.learner.estimates_mut().end_hearing();
         }

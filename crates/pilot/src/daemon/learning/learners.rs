@@ -9,14 +9,14 @@ use tcpilot_kernel::{MOVES, MoveRequest};
 use super::{
     choice_dists::Table,
     clock::Clock,
-    effect::Effect,
+    effect::{Effect, FIRST, FleetEffect},
     histogram::{self, Histogram},
     long::Long,
     origin::{Origin, SharedCounts},
     policy_learner::{PolicyLearner, Written},
-    translate::{has, was_switched},
+    translate::{has, lineage, was_switched},
 };
-use crate::figures::EffectReport;
+use crate::figures::{EffectReport, FleetReport};
 
 /// Maximum number of origins; the least recently seen are evicted, and their paths are shown by number from then
 /// on.
@@ -45,6 +45,8 @@ pub struct Learners {
     crowded: u64,
     /// The comparison with held-out connections; `None` in a dry run.
     pub effect: Option<Effect>,
+    /// The comparison of sites with the fleet and without it; `None` if none is held back.
+    pub fleet: Option<FleetEffect>,
     /// The origin of each domain (a number in records), and the number of the domain's last record.
     pub(super) domains: HashMap<u32, (Origin, u64)>,
     /// The default algorithm of each domain's namespace, by the programs' number: its connections keep it unless an
@@ -73,6 +75,7 @@ impl Learners {
             publications: 0,
             crowded: 0,
             effect: None,
+            fleet: None,
             domains: HashMap::new(),
             baselines: HashMap::new(),
             requests: Vec::new(),
@@ -104,9 +107,41 @@ impl Learners {
                 let name = name.map(String::as_str);
                 effect.take(record, &settings.name, name, self.ticks_per_s);
             }
+            if let Some(fleet) = &mut self.fleet {
+                let of = lineage(record);
+                if policy.learner.estimates().is_heard_of(&of.group) {
+                    let is_first = policy.measures.connections(&of.path) < FIRST;
+                    fleet.take(record, is_first, self.ticks_per_s);
+                }
+            }
             if policy.take(record, &before, &self.clock, self.ticks_per_s) {
                 self.request_move(record);
             }
+        }
+    }
+
+    /// Counts the blocks that are over, and reacts to harm. Call it often.
+    pub fn turn_effects(&mut self) {
+        let Learners {
+            effect,
+            fleet,
+            policies,
+            clock,
+            ..
+        } = self;
+        if let Some(effect) = effect {
+            effect.turn();
+            effect.react(|is_of| {
+                let refuse =
+                    |policy: &mut PolicyLearner| policy.refuse_foreign(is_of, clock.now_s());
+                policies
+                    .iter_mut()
+                    .map(refuse)
+                    .fold(false, |any, one| any | one)
+            });
+        }
+        if let Some(fleet) = fleet {
+            fleet.turn();
         }
     }
 
@@ -208,6 +243,11 @@ impl Learners {
             .map(|policy| policy.learner.spent())
             .fold(0.0, |sum, spent| sum + spent);
         self.effect.as_mut().map(|effect| effect.report(explored))
+    }
+
+    /// The report on whether the fleet helps; `None` if no site is held back.
+    pub fn fleet_report(&self) -> Option<FleetReport> {
+        self.fleet.as_ref().map(FleetEffect::report)
     }
 
     /// Writes at most `budget` choice distributions for each policy; true if none is left to write.

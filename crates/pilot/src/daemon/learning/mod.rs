@@ -43,7 +43,7 @@ use tcpilot_kernel::{ConnStarts, Ends, Heartbeat, Live, Records, Sampler};
 pub use clock::Clock;
 pub use counts::Counts;
 pub use effect::secrets;
-pub use fleet::FleetPolicy;
+pub use fleet::{FleetPolicy, no_fleet};
 pub use greedy::Greedy;
 use learners::Learners;
 use liveness::Liveness;
@@ -52,10 +52,10 @@ use sampling::MoveRequests;
 pub use views::{KnownPath, Netns};
 
 use crate::{
-    figures::{EffectReport, LearningStatus},
+    figures::{EffectReport, FleetReport, LearningStatus},
     state::Knowledge,
 };
-use effect::Effect;
+use effect::{Effect, FleetEffect};
 
 /// Interval of the turns: the learner reads records and writes choice distributions. The BPF programs wake
 /// nobody.
@@ -276,6 +276,11 @@ impl Learning {
         self.ask(Learners::effect_report).flatten()
     }
 
+    /// The report on whether the fleet helps; `None` if no site is held back.
+    pub fn fleet_effect(&self) -> Option<FleetReport> {
+        self.ask(|learners| learners.fleet_report()).flatten()
+    }
+
     /// Compares without pauses for this long. False if the thread does not answer, or nothing is compared.
     pub fn begin_trial(&self, seconds: u64) -> bool {
         let heard =
@@ -399,9 +404,7 @@ impl Worker {
     fn turn(&mut self) {
         let begun = Instant::now();
         self.take_in();
-        if let Some(effect) = &mut self.learners.effect {
-            effect.turn();
-        }
+        self.learners.turn_effects();
         self.publish();
         self.renew_heartbeat();
         self.learners.turns.add(begun.elapsed().as_secs_f64(), 1);
@@ -480,6 +483,10 @@ impl Learning {
                 buckets,
                 restored.clock,
             ));
+        }
+        if no_fleet(keys).is_none() {
+            let clock = learners.clock.clone();
+            learners.fleet = Some(FleetEffect::open(&keys.effect, restored.fleet, clock));
         }
         let every = Duration::from_secs(estimates.sample_s.into());
         let sampler = (!every.is_zero()).then_some((ends.sampler, every));

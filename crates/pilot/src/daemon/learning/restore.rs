@@ -10,7 +10,7 @@ use tcpilot_learner::{Level, learner::key_bytes, saved_at_s, saved_domain};
 use super::{
     arms::Arms,
     clock::Clock,
-    effect::Saved,
+    effect::{self, Saved},
     greedy::{Greedy, costs_at_s, domain_of_costs},
     learners::Learners,
     measures::Windows,
@@ -31,6 +31,7 @@ pub struct Restored {
     pub(super) policies: Vec<PolicyLearner>,
     pub(super) clock: Clock,
     pub(super) effect: Saved,
+    pub(super) fleet: Saved,
     /// Whether at least one learner starts empty, so a former daemon's choice distributions no longer apply.
     pub(super) is_anew: bool,
     /// This boot and that of the file, if they differ.
@@ -113,7 +114,8 @@ impl Restored {
         let mut restored = Restored {
             policies: Vec::new(),
             clock,
-            effect: Saved::read(store)?.with_secrets(secrets),
+            effect: Saved::read(store, effect::POLICY)?.with_secrets(secrets),
+            fleet: Saved::read(store, effect::FLEET)?.with_secrets(secrets),
             is_anew: false,
             boots: saved
                 .filter(|saved| saved.id != now.id)
@@ -278,7 +280,8 @@ impl Learners {
             .iter_mut()
             .flat_map(|policy| policy.unsaved(all));
         let effect = self.effect.iter_mut().map(|effect| effect.unsaved(all));
-        policies.chain(effect).collect()
+        let fleet = self.fleet.iter_mut().map(|fleet| fleet.unsaved(all));
+        policies.chain(effect).chain(fleet).collect()
     }
 
     /// Forgets everything; returns the number of paths.
@@ -286,6 +289,9 @@ impl Learners {
         self.table.clear();
         if let Some(effect) = &mut self.effect {
             effect.reset();
+        }
+        if let Some(fleet) = &mut self.fleet {
+            fleet.reset();
         }
         let now_s = self.clock.now_s();
         let mut paths = 0;

@@ -373,6 +373,7 @@ fn fleet_view(policy: &PolicyLearner, view: &View, foreign: &Foreign) -> FleetVi
         paths: foreign.paths,
         age_s: tenths(foreign.age_s),
         used: foreign.is_used,
+        held_back: foreign.is_held_back,
         shares_otherwise: names.zip(shares).collect(),
     }
 }

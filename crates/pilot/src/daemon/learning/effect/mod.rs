@@ -5,6 +5,7 @@
 //! and the records coming back.
 
 mod design;
+mod fleet;
 mod outcome;
 mod saved;
 mod view;
@@ -16,17 +17,20 @@ use tcpilot_abi::{TP_TRIAL_COUNTS, TP_TRIAL_HELD_OUT, tp_record};
 use tcpilot_config::{Effect as Keys, HoldOut};
 use tcpilot_core::choice_dist::{AssignmentSecrets, assignment_bucket};
 use tcpilot_kernel::{ASSIGNMENT_BUCKETS, AssignmentBuckets};
+use tcpilot_learner::lineage::Key;
 use tcpilot_proof::{
     Arm, History, Outcome, Point, Schedule, Sequence, Trial,
     guard::Limits,
     trial::{Alarm, Terms},
 };
 
-use super::clock::Clock;
+use super::{choice_dists::prefix_of, clock::Clock};
 
 use design::{ACTIVE_S, ALL, Activity, HostFacts};
+pub use fleet::POLICY as FLEET;
+pub use fleet::{FIRST, FleetEffect};
 use outcome::outcome;
-pub use saved::{Saved, secrets};
+pub use saved::{POLICY, Saved, secrets};
 
 /// Maximum number of remembered stops by guards.
 const STOPS_MAX: usize = 32;
@@ -62,6 +66,8 @@ struct Stop {
     harm: f64,
     at_s: u64,
     until_s: u64,
+    /// Whether the fleet's knowledge went in place of steering.
+    fleet: bool,
 }
 
 /// Counts of ended connections of 16 KiB or more.
@@ -110,6 +116,8 @@ pub struct Effect {
     /// Whether a queue of this host is often full; `None` if not known yet.
     is_full: Option<bool>,
     started_s: u64,
+    /// What the guards have found since the last call of `react`.
+    alarms: Vec<Alarm>,
     /// When `turn` has something to do next.
     next_s: u64,
     unsaved_all: bool,
@@ -146,6 +154,7 @@ impl Effect {
             active: Activity::default(),
             is_full: None,
             started_s: clock.now_s().max(0.0) as u64,
+            alarms: Vec::new(),
             next_s: 0,
             unsaved_all: true,
             keys,
@@ -246,7 +255,7 @@ impl Effect {
         of_policy.take(group, started_s, seen, schedule, &no_guard);
         if group != ALL && !self.names.contains_key(&group) {
             let lineage = super::translate::lineage(record);
-            let name = super::choice_dists::prefix_of(&lineage.group).to_string();
+            let name = prefix_of(&lineage.group).to_string();
             self.names.insert(group, name);
         }
     }
@@ -313,20 +322,51 @@ impl Effect {
                 interval,
             });
         }
-        for alarm in alarms {
-            self.stop(&alarm, now_s);
-        }
+        self.alarms.extend(alarms);
     }
 
-    fn stop(&mut self, alarm: &Alarm, now_s: u64) {
+    /// Reacts to what the guards have found. The first thing to go is what other hosts say of the place: `refuse` drops it
+    /// for the groups that it is asked for, and says whether any of it was in use. Steering stops there if nothing was, or if the
+    /// harm goes on without it. Call it after [`Effect::turn`].
+    pub fn react(&mut self, mut refuse: impl FnMut(&dyn Fn(&Key) -> bool) -> bool) {
+        if self.alarms.is_empty() {
+            return;
+        }
+        let mut alarms = std::mem::take(&mut self.alarms);
+        alarms.sort_by_key(|alarm| alarm.group); // that of the host first: it has all groups
+        let (now_s, mut all_refused) = (self.now_s(), false);
+        for alarm in alarms {
+            let is_of = |key: &Key| {
+                let bucket = self.assignment_bucket(&prefix_of(key));
+                let group = design::group_of(self.design, bucket);
+                alarm.group.is_none_or(|one| one == group)
+            };
+            let refused = refuse(&is_of) || all_refused;
+            all_refused |= refused && alarm.group.is_none();
+            let goes_on = refused && alarm.is_first;
+            if goes_on {
+                self.whole.go_on(alarm.group);
+            }
+            self.note_stop(&alarm, goes_on, now_s);
+        }
+        self.write_buckets(now_s);
+    }
+
+    fn note_stop(&mut self, alarm: &Alarm, goes_on: bool, now_s: u64) {
         let name = |group: u64| self.name(group).to_owned();
         let stop = Stop {
             group: alarm.group.map(name).unwrap_or_default(),
             harm: -(-alarm.harm).exp_m1(),
             at_s: now_s,
-            until_s: alarm.until_s,
+            until_s: if goes_on { now_s } else { alarm.until_s },
+            fleet: goes_on,
         };
-        tracing::warn!("the guard has stopped steering: {}", stop.sentence(now_s));
+        let what = if goes_on {
+            "found harm"
+        } else {
+            "stopped steering"
+        };
+        tracing::warn!("the guard has {what}: {}", stop.sentence(now_s));
         if self.past.stops.len() >= STOPS_MAX {
             self.past.stops.pop_front();
         }

@@ -46,7 +46,7 @@ pub struct Saved {
     names: HashMap<u64, String>,
     /// The number of damaged rows.
     damaged: usize,
-    is_new: bool,
+    pub(super) is_new: bool,
 }
 
 /// The secrets of this host, new ones if the file has none.
@@ -54,18 +54,18 @@ pub struct Saved {
 /// # Errors
 /// The database cannot be read.
 pub fn secrets(store: Option<&Store>) -> Result<AssignmentSecrets, StateError> {
-    Saved::read(store).map(|saved| saved.secrets)
+    Saved::read(store, POLICY).map(|saved| saved.secrets)
 }
 
 impl Saved {
-    /// Reads everything; the result is new if there is no file.
+    /// Reads everything under a name; the result is new if there is no file.
     ///
     /// # Errors
     /// The database cannot be read.
-    pub fn read(store: Option<&Store>) -> Result<Saved, StateError> {
+    pub fn read(store: Option<&Store>, policy: &str) -> Result<Saved, StateError> {
         let mut saved = Saved::default();
         if let Some(store) = store {
-            store.for_each_row(POLICY, |key, row| saved.add(key, row))?;
+            store.for_each_row(policy, |key, row| saved.add(key, row))?;
         }
         Ok(saved.checked())
     }
@@ -115,6 +115,12 @@ impl Saved {
             is_new: true,
             ..Saved::default()
         }
+    }
+
+    /// A trial without guards; `number` is that of the present period.
+    pub(super) fn trial(&mut self, name: &str, number: u64) -> Trial {
+        let host = self.hosts.remove(name).unwrap_or_default();
+        Trial::restore(host, self.groups.remove(name).unwrap_or_default(), number)
     }
 
     fn take(&mut self, key: &[u8], row: &[u8]) -> Option<()> {
@@ -212,36 +218,54 @@ impl Effect {
     /// The rows to save: all, or those changed since the last call.
     pub fn unsaved(&mut self, all: bool) -> Knowledge {
         let all = all || std::mem::take(&mut self.unsaved_all);
-        let mut knowledge = Knowledge {
-            policy: POLICY.to_owned(),
-            is_all: all,
-            rows: vec![
-                (SECRETS.to_vec(), written(&self.secrets)),
-                (PAST.to_vec(), written(&self.past)),
-            ],
-            ..Knowledge::default()
-        };
-        let names = &self.names;
         let whole = std::iter::once(("", &mut self.whole));
         let policies = self.policies.iter_mut();
         let policies = policies.map(|(name, trial)| (name.as_str(), trial));
-        for (policy, trial) in whole.chain(policies) {
-            let row: SavedRow = (host_key(policy), written(&trial.host));
-            knowledge.rows.push(row);
-            for (number, group) in trial.unsaved(all) {
-                let key = group_key(policy, number);
-                match group {
-                    None => knowledge.gone.push(key),
-                    Some(group) => {
-                        let named = Named {
-                            name: names.get(&number).cloned().unwrap_or_default(),
-                            group: group.clone(),
-                        };
-                        knowledge.rows.push((key, written(&named)));
-                    }
+        let trials = whole.chain(policies);
+        rows(
+            POLICY,
+            (&self.secrets, &self.past),
+            trials,
+            Some(&self.names),
+            all,
+        )
+    }
+}
+
+/// The rows of trials, saved under the name `policy`.
+pub(super) fn rows<'a>(
+    policy: &str,
+    (secrets, past): (&AssignmentSecrets, &Past),
+    trials: impl Iterator<Item = (&'a str, &'a mut Trial)>,
+    names: Option<&HashMap<u64, String>>,
+    all: bool,
+) -> Knowledge {
+    let mut knowledge = Knowledge {
+        policy: policy.to_owned(),
+        is_all: all,
+        rows: vec![
+            (SECRETS.to_vec(), written(secrets)),
+            (PAST.to_vec(), written(past)),
+        ],
+        ..Knowledge::default()
+    };
+    for (name, trial) in trials {
+        let row: SavedRow = (host_key(name), written(&trial.host));
+        knowledge.rows.push(row);
+        for (number, group) in trial.unsaved(all) {
+            let key = group_key(name, number);
+            match group {
+                None => knowledge.gone.push(key),
+                Some(group) => {
+                    let known = names.and_then(|names| names.get(&number));
+                    let named = Named {
+                        name: known.cloned().unwrap_or_default(),
+                        group: group.clone(),
+                    };
+                    knowledge.rows.push((key, written(&named)));
                 }
             }
         }
-        knowledge
     }
+    knowledge
 }

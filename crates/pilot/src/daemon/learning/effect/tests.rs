@@ -18,6 +18,8 @@ impl AssignmentTable for InMemory {
 struct World {
     effect: Effect,
     buckets: InMemory,
+    /// Whether the fleet says something of each place with harm.
+    refuses: bool,
     /// Seconds the test's clock is ahead of the real one.
     now_s: u64,
 }
@@ -44,12 +46,13 @@ impl World {
         World {
             effect: Effect::open(keys, saved, Box::new(buckets.clone()), clock),
             buckets,
+            refuses: false,
             now_s,
         }
     }
 
     fn new(keys: Keys) -> World {
-        World::open(keys, Saved::read(None).unwrap(), START)
+        World::open(keys, Saved::read(None, POLICY).unwrap(), START)
     }
 
     /// Moves the learner's clock on; no time passes.
@@ -58,6 +61,7 @@ impl World {
             self.now_s += 1;
             self.effect.clock = Clock::new(self.now_s as f64 + 0.5);
             self.effect.turn();
+            self.effect.react(|_| self.refuses);
         }
     }
 
@@ -100,6 +104,10 @@ impl World {
     fn goodput(&mut self) -> crate::figures::MeasureView {
         self.effect.report(0.0).measures.remove(0)
     }
+}
+
+fn bucket(world: &World, host: u8) -> u32 {
+    assignment_bucket(&world.effect.secrets, &remote(host))
 }
 
 fn remote(host: u8) -> [u32; 4] {
@@ -254,6 +262,41 @@ fn guard_stops_group_then_host_then_retries() {
             .stopped(assignment_bucket(&world.effect.secrets, &remote(3)))
             .is_none()
     );
+}
+
+#[test]
+fn the_fleets_knowledge_goes_before_steering_stops() {
+    let mut world = World::new(keys());
+    world.effect.set_trial(36_000);
+    world.refuses = true;
+    let harm = |host: u8| if host == 3 { -0.5 } else { 0.0 };
+    let stopped = |world: &World| world.effect.stopped(bucket(world, 3)).is_some();
+    let mut found = Vec::new();
+    for second in 0..1800 {
+        world.run(1, 40, harm); // so many that the whole host does well
+        let stops = world.effect.past.stops.iter();
+        found = stops
+            .filter(|stop| stop.group.starts_with("198.51.3."))
+            .cloned()
+            .collect();
+        if found.len() == 1 {
+            assert!(!stopped(&world), "after {second} s");
+            // Nothing more is said there.
+            world.refuses = false;
+        }
+        if found.len() == 2 {
+            break;
+        }
+    }
+    // The harm goes on without it: steering stops, for the time of a second stop.
+    let pauses: Vec<(bool, u64)> = found
+        .iter()
+        .map(|s| (s.fleet, s.until_s - s.at_s))
+        .collect();
+    assert_eq!(pauses, [(true, 0), (false, 12 * 3600)], "{found:?}");
+    assert!(stopped(&world));
+    let sentence = found[0].sentence(world.now_s);
+    assert!(sentence.ends_with("and steering goes on"), "{sentence}");
 }
 
 #[test]

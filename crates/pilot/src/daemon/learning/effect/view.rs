@@ -100,7 +100,7 @@ impl Told<'_> {
 }
 
 /// The views of all measures. A class of sizes has fewer pairs than goodput, and they come as much more slowly.
-fn measures(effects: &Effects, pace: Option<Pace>) -> Vec<MeasureView> {
+pub(super) fn measures(effects: &Effects, pace: Option<Pace>) -> Vec<MeasureView> {
     let all = effects.goodput.count as f64 + 1.0;
     let told = told(effects);
     let views = told.iter().map(|one| {
@@ -117,6 +117,13 @@ impl Stop {
             "" => "the whole host",
             group => group,
         };
+        if self.fleet {
+            let harm = 100.0 * self.harm;
+            return format!(
+                "{what}: steering cost more than {harm:.1} % of goodput; what the fleet says of it is dropped for \
+                 six hours, and steering goes on"
+            );
+        }
         let left_s = self.until_s.saturating_sub(now_s);
         let tried = match left_s {
             0 => "it is tried again since".to_owned(),
