@@ -17,6 +17,8 @@ mod learned;
 mod model;
 mod rows;
 #[cfg(test)]
+pub(crate) mod simulated_disk;
+#[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;
@@ -204,7 +206,7 @@ impl Store {
 /// Opens and checks a file; the inner error is the reason not to trust it.
 fn open_checked(path: &Path) -> Result<Result<Store, String>, StateError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let opened = Connection::open_with_flags(path, flags).and_then(|mut db| {
+    let opened = connect(path, flags).and_then(|mut db| {
         db.busy_timeout(BUSY_TIMEOUT)?;
         let verdict = check::check(&mut db)?;
         Ok((db, verdict))
@@ -221,6 +223,14 @@ fn open_checked(path: &Path) -> Result<Result<Store, String>, StateError> {
             other => Err(other),
         },
     }
+}
+
+fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    #[cfg(test)]
+    if simulated_disk::is_set() {
+        return Connection::open_with_flags_and_vfs(path, flags, simulated_disk::NAME);
+    }
+    Connection::open_with_flags(path, flags)
 }
 
 fn classify(path: &Path, error: rusqlite::Error) -> StateError {
