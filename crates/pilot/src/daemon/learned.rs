@@ -22,10 +22,7 @@ use super::{
     learning::{Greedy, Learning, policy_settings},
     saving::{Saver, Saves},
 };
-use crate::{
-    protocol::Reply,
-    state::StoredPath,
-};
+use crate::{protocol::Reply, state::StoredPath};
 
 impl Saver for Daemon {
     fn saves(&mut self) -> &mut Saves {

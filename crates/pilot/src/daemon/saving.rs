@@ -123,12 +123,14 @@ pub trait Saver {
     /// # Errors
     /// A sentence with the reason.
     fn save_part(&mut self, begun_ns: u64, paths: &[StoredPath], all: bool) -> Result<(), String> {
-        let unsaved = self.learning().map(|learning| learning.unsaved(all));
-        let knowledge: Vec<Knowledge> = unsaved.flatten().unwrap_or_default();
-        let has_more = knowledge.iter().any(|known| known.has_more);
+        let knowledge: Option<Vec<Knowledge>> = match self.learning() {
+            Some(learning) => learning.unsaved(all),
+            None => Some(Vec::new()),
+        };
+        let has_more = knowledge.iter().flatten().any(|known| known.has_more);
         let max_age_s = self.max_age_s();
         let file = &mut self.saves().state_file;
-        let saved = file.save(paths, &knowledge, clocks::now(), max_age_s);
+        let saved = file.save(paths, knowledge.as_deref(), clocks::now(), max_age_s);
         self.forget_old();
         self.saves().saving = (has_more && saved.is_ok()).then_some(begun_ns);
         match &saved {
@@ -156,11 +158,15 @@ pub trait Saver {
 
     /// Saves everything for another program that takes this daemon's place. Later records wait in the ring for it:
     /// this program could not save them. Returns the learner's counts.
-    fn prepare_hand_over(&mut self) -> Option<Counts> {
+    ///
+    /// # Errors
+    /// What was learned is not saved. The other program would find choice distributions without the knowledge behind
+    /// them, and nobody would change these again.
+    fn prepare_hand_over(&mut self) -> Result<Option<Counts>, String> {
         self.set_resting(true);
-        let _ = self.save(); // it logs its own errors
+        self.save()?;
         manager::alive();
-        self.learning().and_then(Learning::counts)
+        Ok(self.learning().and_then(Learning::counts))
     }
 
     /// Stops reading records, or goes on.

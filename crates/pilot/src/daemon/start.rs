@@ -10,7 +10,8 @@ use tcpilot_show::failure::{Failure, Kind};
 
 use super::{
     Daemon, attachment, egress::Egress, fleet, inherited::Numbers, listener::Listener, netns,
-    netns_end::Ended, rules, saving::Saves, state_file::StateFile, upgrade::Upgrade, uplink::Uplinks, usable_arms,
+    netns_end::Ended, rules, saving::Saves, state_file::StateFile, upgrade::Upgrade,
+    uplink::Uplinks, usable_arms,
 };
 use crate::args::RunArgs;
 

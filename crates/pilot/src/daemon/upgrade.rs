@@ -2,6 +2,7 @@
 //! attached all the time. See docs/understand/decisions/17-upgrade.md.
 
 use std::{
+    io,
     os::fd::AsRawFd,
     path::Path,
     time::{Duration, Instant},
@@ -18,6 +19,7 @@ use super::{
     control::Control,
     egress::Egress,
     inherited::{HandOver, Inherited, Numbers},
+    learning::Counts,
     listener::Listener,
     manager, rules,
     saving::Saver,
@@ -127,7 +129,24 @@ impl Daemon {
 
     /// Becomes the successor. Returns only on failure; the daemon then goes on as before.
     pub(super) fn become_successor(&mut self, control: &mut Control, successor: &Successor) {
-        let counts = self.prepare_hand_over();
+        let problem = match self.prepare_hand_over() {
+            Ok(counts) => self.hand_over(control, successor, counts).to_string(),
+            Err(problem) => problem,
+        };
+        let program = successor.program.display();
+        self.refuse(vec![format!("{program}: {problem}")]);
+        self.set_resting(false);
+        control.close(false);
+        self.listener.close(false);
+    }
+
+    /// Hands everything over. Returns only on failure.
+    fn hand_over(
+        &mut self,
+        control: &Control,
+        successor: &Successor,
+        counts: Option<Counts>,
+    ) -> io::Error {
         let mut command = command(&successor.program);
         let mut inherited = self.inherited();
         inherited.counts = counts;
@@ -144,18 +163,13 @@ impl Daemon {
             inherited: Some(inherited),
             ..HandOver::new(self.times_after())
         };
-        let error = match hand_over.tell(&mut command) {
+        match hand_over.tell(&mut command) {
             Ok(file) => {
                 left.push(file.as_raw_fd());
                 become_program(command, &left)
             }
             Err(error) => error,
-        };
-        let program = successor.program.display();
-        self.refuse(vec![format!("{program}: {error}")]);
-        self.set_resting(false);
-        control.close(false);
-        self.listener.close(false);
+        }
     }
 
     pub(super) fn times_after(&self) -> Upgrades {

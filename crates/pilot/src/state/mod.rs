@@ -2,8 +2,7 @@
 //!
 //! One process writes the database, once a minute, in one transaction. So it uses a rollback journal, not a
 //! write-ahead log: between saves there is a single file, ready to be copied, and no shared memory is mapped.
-//! After `kill -9` or a power cut the next open finds either the last save or the one before (`synchronous =
-//! FULL`).
+//! After `kill -9` or a power cut the next open finds the last finished save, whole (`synchronous = EXTRA`).
 //!
 //! A database that cannot be trusted is never repaired, deleted or overwritten. tcpilot renames it and begins
 //! a new one, see [`Store::open`].
@@ -164,22 +163,21 @@ impl Store {
     }
 
     /// Writes these paths, and replaces the ones of the same namespace, prefix and policy. Deletes paths last
-    /// used before `oldest_unix_s`, and the oldest of more than [`MAX_PATHS`]. Does all of it or nothing.
+    /// used before `oldest_unix_s`, and the oldest of more than [`MAX_PATHS`]. Writes the learners' changes. Does all
+    /// of it or nothing: parts of two saves would be read as one.
     ///
     /// # Errors
     /// The database cannot be written.
-    pub fn save(&mut self, paths: &[StoredPath], oldest_unix_s: u64) -> Result<(), StateError> {
-        let result = (|| {
-            let transaction = self
-                .db
-                .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-            rows::upsert(&transaction, paths)?;
-            rows::forget(&transaction, oldest_unix_s)?;
-            transaction.commit()
-        })();
-        // Between two saves nobody needs the pages.
-        let _ = self.db.release_memory();
-        result.map_err(|error| self.error(error))
+    pub fn save<'a>(
+        &mut self,
+        paths: &[StoredPath],
+        oldest_unix_s: u64,
+        knowledge: impl IntoIterator<Item = &'a Knowledge>,
+    ) -> Result<(), StateError> {
+        self.write(knowledge, |transaction| {
+            rows::upsert(transaction, paths)?;
+            rows::forget(transaction, oldest_unix_s)
+        })
     }
 
     /// Forgets everything; returns how many paths there were.

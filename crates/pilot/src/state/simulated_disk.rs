@@ -70,8 +70,10 @@ pub struct Disk {
     pub syncs: u64,
     /// Does something at each sync, as another thread would while a slow disk writes.
     pub at_sync: Option<Rc<dyn Fn()>>,
-    /// A planted fault, to show that the test finds it.
+    /// Planted faults, to show that the test finds them.
     pub ignores_syncs: bool,
+    /// The same for the folder after a file of it was deleted.
+    pub ignores_folder_syncs: bool,
 }
 
 thread_local!(static DISK: RefCell<Option<Disk>> = const { RefCell::new(None) });
@@ -477,7 +479,8 @@ unsafe extern "C" fn delete(
         }
         disk.names.remove(&name);
         disk.renamings.push((name, None));
-        if sync_folder != 0 && !disk.ignores_syncs {
+        let is_ignored = disk.ignores_syncs || disk.ignores_folder_syncs;
+        if sync_folder != 0 && !is_ignored {
             disk.sync_names();
         }
         ffi::SQLITE_OK

@@ -447,9 +447,7 @@ impl Worker {
             return;
         }
         let mut batch = std::mem::take(&mut self.batch);
-        let result = self
-            .records
-            .poll(&mut |record| batch.push(*record));
+        let result = self.records.poll(&mut |record| batch.push(*record));
         if let Err(error) = result {
             tracing::debug!(%error, "some records could not be read");
         }
@@ -492,8 +490,7 @@ impl Learning {
         if restored.is_anew && keys.learner.common.kind == LearnerKind::THOMPSON {
             dists.clear();
         }
-        let mut learners =
-            Learners::new(restored.policies, dists, restored.clock.clone());
+        let mut learners = Learners::new(restored.policies, dists, restored.clock.clone());
         let estimates = &keys.learner.estimates;
         learners.begin_now(estimates.sample_bytes);
         if !keys.dry_run {
