@@ -56,6 +56,8 @@ pub struct Disk {
     renamings: Vec<(String, Option<usize>)>,
     /// Changes until the host stops; `None`: it goes on.
     pub crash_in: Option<u32>,
+    /// Changes until some fail with an I/O error, and how many do.
+    pub errors: Option<(u32, u32)>,
     /// Whether the host has stopped.
     pub is_down: bool,
     /// The most bytes of all files; `None` without a limit.
@@ -64,10 +66,6 @@ pub struct Disk {
     pub seed: u64,
     /// The content of the database each time that a transaction has ended.
     pub whole: Vec<u64>,
-    /// Changes so far.
-    pub changes: u64,
-    /// Syncs so far.
-    pub syncs: u64,
     /// Does something at each sync, as another thread would while a slow disk writes.
     pub at_sync: Option<Rc<dyn Fn()>>,
     /// Planted faults, to show that the test finds them.
@@ -129,7 +127,7 @@ impl Disk {
         files.map(|at| self.inodes[*at].cached.len()).sum()
     }
 
-    /// Counts a change; false if the host stops instead.
+    /// Counts a change; false if it fails, or the host stops instead.
     fn may_change(&mut self) -> bool {
         if self.crash_in == Some(0) {
             self.is_down = true;
@@ -137,8 +135,16 @@ impl Disk {
         if self.is_down {
             return false;
         }
-        self.changes += 1;
         self.crash_in = self.crash_in.map(|left| left - 1);
+        match self.errors {
+            Some((0, 0)) => self.errors = None,
+            Some((0, left)) => {
+                self.errors = Some((0, left - 1));
+                return false;
+            }
+            Some((before, left)) => self.errors = Some((before - 1, left)),
+            None => {}
+        }
         true
     }
 
@@ -414,7 +420,6 @@ unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, _: c_int) -> c_int {
         if !disk.may_change() {
             return (ffi::SQLITE_IOERR_FSYNC, None);
         }
-        disk.syncs += 1;
         if !disk.ignores_syncs {
             disk.inodes[of.inode].sync();
             if of.is_journal {
