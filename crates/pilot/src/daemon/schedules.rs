@@ -862,7 +862,7 @@ fn no_schedule_of_faults_loses_or_invents_knowledge() {
     let begun = std::time::Instant::now();
     let (tried, faults, failure) = failure(seed..seed + count, None);
     let seconds = begun.elapsed().as_secs_f64();
-    println!("schedules {tried} faults {faults} seconds {seconds:.1}");
+    eprintln!("schedules {tried} faults {faults} seconds {seconds:.1}");
     assert!(failure.is_none(), "{}", failure.unwrap_or_default());
 }
 
@@ -877,7 +877,7 @@ fn schedules_find_each_planted_fault() {
     ] {
         let (tried, _, failure) = failure(0..1000, Some(planted));
         let text = failure.unwrap_or_default();
-        println!(
+        eprintln!(
             "{planted:?} {tried}: {}",
             text.lines().next().unwrap_or_default()
         );
