@@ -45,7 +45,7 @@ impl Saves {
     /// Reads the saved learners of these policies. If the file cannot be read, they begin without knowledge.
     ///
     /// # Errors
-    /// None is known: that of a database, without one.
+    /// Those of [`Restored::read`] without a file.
     pub fn read_learners(
         &mut self,
         all: &[PolicySettings],
