@@ -152,6 +152,11 @@ SECONDS ?= 60
 fuzz: setup ## give every reader broken input: SECONDS for each target, one after the other
 	@scripts/fuzz $(SECONDS)
 
+COUNT ?= 100000
+
+schedules: setup ## saves, crashes and take-overs on simulated disks and clocks: COUNT schedules, in parts that add up
+	@scripts/schedules $(COUNT)
+
 PROOF_SECONDS ?= 600
 
 prove: ## prove that no congestion control divides by 0, overflows, or shrinks below two packets
@@ -215,5 +220,5 @@ build: ## build target/release/tcpilot
 release: build
 	@$(CARGO) build --release --bins
 
-.PHONY: help setup build run demo fleet-demo fleet-kills test test-all clang-test check deny book fuzz soak prove unit-test unit-test-rust unit-test-lab host-test mpquic-test upgrade-test vm-test \
+.PHONY: help setup build run demo fleet-demo fleet-kills test test-all clang-test check deny book fuzz soak schedules prove unit-test unit-test-rust unit-test-lab host-test mpquic-test upgrade-test vm-test \
 	vm-test-ends learner-test machine-test arm64-test metrics-test collector-test browser-test bench lab lab-test experiments deb dist arm64 image release release-artifacts

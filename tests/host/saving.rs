@@ -68,6 +68,33 @@ fn full_disk_pauses_saving_until_space_returns() {
 }
 
 #[test]
+fn reload_on_full_disk_is_refused() {
+    let lab = Lab::new();
+    let disk = lab.dir.path().join("disk");
+    fs::create_dir(&disk).unwrap();
+    std::os::unix::fs::symlink("disk/state.db", lab.dir.path().join("state.db")).unwrap();
+    with_small_disk(&disk, || {
+        let filling = disk.join("filling");
+        let pilot = lab.pilot(ALWAYS_BBR);
+        fs::write(&filling, vec![0; 1 << 20]).unwrap_err();
+        lab.upload(FAR, 1, 100_000);
+        pilot.wait_closed(1);
+        pilot.signal(libc::SIGHUP);
+        pilot.wait_for_take_overs(0, 1);
+        let problem = pilot.status()["take_overs"]["problems"][0].to_string();
+        assert!(problem.contains("the disk is full"), "{problem}");
+        assert_eq!(pilot.path(FAR)["connections"], 1);
+        fs::remove_file(&filling).unwrap();
+        pilot.signal(libc::SIGHUP);
+        pilot.wait_for_take_overs(1, 1);
+        assert_eq!(pilot.path(FAR)["connections"], 1);
+        lab.upload(FAR, 1, 100_000);
+        pilot.wait_closed(2);
+        assert_eq!(pilot.end(libc::SIGTERM).status, Some(0));
+    });
+}
+
+#[test]
 fn vanished_state_is_recreated_and_failed_save_reported() {
     let lab = Lab::new();
     let file = lab.dir.path().join("state.db");

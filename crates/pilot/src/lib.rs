@@ -4,6 +4,7 @@
 pub mod args;
 pub mod check;
 pub mod client;
+mod clocks;
 pub mod daemon;
 mod failures;
 pub mod figures;

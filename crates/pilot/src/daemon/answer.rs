@@ -344,7 +344,7 @@ impl Daemon {
                 true => learner.limits(),
                 false => Learning::hangs(),
             });
-        let unsaved = self.state_file.problem().map(str::to_owned);
+        let unsaved = self.saves.state_file.problem().map(str::to_owned);
         let refused = self.upgrade.times.problems.iter();
         let refused = refused.map(|p| format!("not upgraded, all goes on as before: {p}"));
         let troubles = Trouble::ALL
@@ -419,7 +419,7 @@ impl Daemon {
                 .is_none_or(Learning::choice_dists_are_valid),
             choice_dists_expired: self.learning.as_ref().map_or(0, Learning::times_stale),
             resident_bytes: resident_bytes(),
-            state: self.state_file.path().display().to_string(),
+            state: self.saves.state_file.path().display().to_string(),
             take_overs: self.upgrade.times.clone(),
         }
     }

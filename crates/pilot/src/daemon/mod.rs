@@ -20,6 +20,9 @@ mod manager;
 mod netns;
 mod netns_end;
 mod rules;
+mod saving;
+#[cfg(test)]
+mod schedules;
 mod signals;
 mod start;
 mod state_file;
@@ -57,9 +60,9 @@ use control::Control;
 use inherited::HandOver;
 use learning::Learning;
 use listener::Listener;
+use saving::{Saver, Saves};
 use signals::Signals;
 use start::Prepared;
-use state_file::StateFile;
 use traffic::Traffic;
 pub use traffic::{device_bytes, traffic_view};
 use trial::Successor;
@@ -112,15 +115,10 @@ pub struct Daemon {
     changes: attachment::Changes,
     /// When the cgroup was first found missing.
     gone_since: Option<Instant>,
-    /// When the learner last forgot its old paths; `None` while their age does not count.
-    forgot: Option<Instant>,
-    state_file: StateFile,
+    saves: Saves,
     /// The learner, if it works in the daemon.
     learning: Option<Learning>,
     started: Instant,
-    saved_ns: u64,
-    /// Start of the present save.
-    saving: Option<u64>,
     told: Vec<Trouble>,
     /// Priority queues, while the daemon runs.
     _egress: egress::Egress,
@@ -364,7 +362,7 @@ impl Daemon {
     ) -> Result<ServeEnd, Failure> {
         let mut times = Times::default();
         while !signals.stop() {
-            let timeout = match self.saving {
+            let timeout = match self.saves.saving {
                 None if self.upgrade.is_ready() => READY_TICK,
                 None => TICK.saturating_sub(times.ticked.elapsed()),
                 Some(_) => Duration::ZERO,
@@ -427,7 +425,7 @@ impl Daemon {
             self.watch_uplinks();
         }
         let is_due = times.saved.elapsed() >= self.config.state.save_interval();
-        if is_due && self.saving.is_none() {
+        if is_due && self.saves.saving.is_none() {
             times.saved = Instant::now();
             let _ = self.begin_save(); // it logs its own errors, and the next save tries again
         }

@@ -10,7 +10,8 @@ use tcpilot_show::failure::{Failure, Kind};
 
 use super::{
     Daemon, attachment, egress::Egress, fleet, inherited::Numbers, listener::Listener, netns,
-    netns_end::Ended, rules, state_file::StateFile, upgrade::Upgrade, uplink::Uplinks, usable_arms,
+    netns_end::Ended, rules, saving::Saves, state_file::StateFile, upgrade::Upgrade,
+    uplink::Uplinks, usable_arms,
 };
 use crate::args::RunArgs;
 
@@ -179,13 +180,10 @@ impl Daemon {
             ended: Ended::default(),
             changes: attachment::Changes::beside(&cgroup),
             gone_since: None,
-            forgot: None,
             cgroup,
-            state_file,
+            saves: Saves::new(state_file),
             learning: None,
             started: Instant::now(),
-            saved_ns: 0,
-            saving: None,
             told: Vec::new(),
             _egress: egress,
             off: Vec::new(),

@@ -2,6 +2,7 @@
 //! the clock that determines the age of rows may be wrong.
 
 use std::{
+    fmt::Display,
     fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -45,7 +46,7 @@ impl StateFile {
             problem: None,
         };
         match state_file.open_file() {
-            Err(error) if error.is_full() => state_file.note(Err(&error)),
+            Err(error) if error.is_full() => state_file.note(Some(&error)),
             result => result?,
         }
         let store = state_file.open.as_ref().map(|open| &open.store);
@@ -104,14 +105,15 @@ impl StateFile {
         self.ages_count
     }
 
-    /// Writes paths, and the knowledge of the learner in the daemon. Logs when an error begins and ends.
+    /// Writes paths, and the knowledge of the learner in the daemon; `None` if the learner does not answer: then the
+    /// save is not complete. Logs when an error begins and ends.
     ///
     /// # Errors
     /// A sentence with the reason.
     pub fn save(
         &mut self,
         paths: &[StoredPath],
-        knowledge: &[Knowledge],
+        knowledge: Option<&[Knowledge]>,
         now: Now,
         max_age_s: u64,
     ) -> Result<(), String> {
@@ -122,26 +124,28 @@ impl StateFile {
             oldest_unix_s = (self.clock.now_s() as u64).saturating_sub(max_age_s);
         }
         let mut last = vec![Knowledge::of_clock(self.clock.now_s())];
-        // Until all rows of another boot are replaced, the file is of that boot.
-        if knowledge.iter().all(|one| !one.has_more) {
-            last.push(Knowledge::of_boot(&Boot::present()));
-        }
+        let is_complete = knowledge.is_some_and(|all| all.iter().all(|one| !one.has_more));
         let result = self.store().and_then(|store| {
-            store.save(paths, oldest_unix_s)?;
-            store.save_knowledge(knowledge)?;
-            store.save_knowledge(&last)
+            // Until all rows of another boot are replaced, the file is of that boot.
+            if is_complete || store.saved_boot()?.is_none() {
+                last.push(Knowledge::of_boot(&Boot::present()));
+            }
+            let all = knowledge.unwrap_or_default().iter().chain(&last);
+            store.save(paths, oldest_unix_s, all)
         });
         if matches!(result, Err(StateError::Damaged { .. })) {
             self.open = None; // the next save opens it again, and sets it aside
         }
-        self.note(result.as_ref().copied());
+        let silent = knowledge.is_none().then_some("the learner does not answer");
+        match &result {
+            Err(error) => self.note(Some(error)),
+            Ok(()) => self.note(silent.as_ref().map(|silent| silent as &dyn Display)),
+        }
         self.problem.clone().map_or(Ok(()), Err)
     }
 
-    fn note(&mut self, result: Result<(), &StateError>) {
-        let problem = result
-            .err()
-            .map(|error| format!("what was learned is not saved: {error}"));
+    fn note(&mut self, error: Option<&dyn Display>) {
+        let problem = error.map(|error| format!("what was learned is not saved: {error}"));
         if problem != self.problem {
             match &problem {
                 Some(problem) => tracing::warn!("{problem}; will try again"),
@@ -182,16 +186,18 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lib/state.db");
         let mut state_file = StateFile::open(&path, now(YEAR, 1)).unwrap();
-        state_file.save(&[], &[], now(YEAR, 1), 7).unwrap();
+        state_file.save(&[], Some(&[]), now(YEAR, 1), 7).unwrap();
         assert!(!state_file.is_lost());
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
         assert!(state_file.is_lost());
-        state_file.save(&[], &[], now(YEAR, 2), 7).unwrap();
+        state_file.save(&[], Some(&[]), now(YEAR, 2), 7).unwrap();
         assert!(path.exists() && !state_file.is_lost());
         // A file in place of the folder keeps the folder from being recreated.
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path.parent().unwrap(), "").unwrap();
-        let problem = state_file.save(&[], &[], now(YEAR, 3), 7).unwrap_err();
+        let problem = state_file
+            .save(&[], Some(&[]), now(YEAR, 3), 7)
+            .unwrap_err();
         assert!(
             problem.starts_with("what was learned is not saved: "),
             "{problem}"
@@ -206,7 +212,7 @@ mod tests {
         let mut state_file = StateFile::open(&path, now(YEAR, 1)).unwrap();
         fs::write(dir.path().join("other"), "garbage").unwrap();
         fs::rename(dir.path().join("other"), &path).unwrap();
-        state_file.save(&[], &[], now(YEAR, 1), 7).unwrap();
+        state_file.save(&[], Some(&[]), now(YEAR, 1), 7).unwrap();
         assert!(
             Store::open(&path).unwrap().1.is_none(),
             "it is a state again"

@@ -2,6 +2,7 @@
 //! attached all the time. See docs/understand/decisions/17-upgrade.md.
 
 use std::{
+    io,
     os::fd::AsRawFd,
     path::Path,
     time::{Duration, Instant},
@@ -18,9 +19,10 @@ use super::{
     control::Control,
     egress::Egress,
     inherited::{HandOver, Inherited, Numbers},
-    learning::Learning,
+    learning::Counts,
     listener::Listener,
     manager, rules,
+    saving::Saver,
     state_file::StateFile,
     trial::{Successor, Trial, command},
 };
@@ -127,13 +129,27 @@ impl Daemon {
 
     /// Becomes the successor. Returns only on failure; the daemon then goes on as before.
     pub(super) fn become_successor(&mut self, control: &mut Control, successor: &Successor) {
-        // Later records wait in the ring for the successor. This program could not save them.
-        self.set_resting(true);
-        let _ = self.save(); // it logs its own errors
-        manager::alive();
+        let problem = match self.prepare_hand_over() {
+            Ok(counts) => self.hand_over(control, successor, counts).to_string(),
+            Err(problem) => problem,
+        };
+        let program = successor.program.display();
+        self.refuse(vec![format!("{program}: {problem}")]);
+        self.set_resting(false);
+        control.close(false);
+        self.listener.close(false);
+    }
+
+    /// Hands everything over. Returns only on failure.
+    fn hand_over(
+        &mut self,
+        control: &Control,
+        successor: &Successor,
+        counts: Option<Counts>,
+    ) -> io::Error {
         let mut command = command(&successor.program);
         let mut inherited = self.inherited();
-        inherited.counts = self.learning.as_ref().and_then(Learning::counts);
+        inherited.counts = counts;
         inherited.config = successor.result.config.clone();
         let (listener, lock) = control.descriptors();
         inherited.control = Some([listener.as_raw_fd(), lock.as_raw_fd()]);
@@ -147,23 +163,12 @@ impl Daemon {
             inherited: Some(inherited),
             ..HandOver::new(self.times_after())
         };
-        let error = match hand_over.tell(&mut command) {
+        match hand_over.tell(&mut command) {
             Ok(file) => {
                 left.push(file.as_raw_fd());
                 become_program(command, &left)
             }
             Err(error) => error,
-        };
-        let program = successor.program.display();
-        self.refuse(vec![format!("{program}: {error}")]);
-        self.set_resting(false);
-        control.close(false);
-        self.listener.close(false);
-    }
-
-    fn set_resting(&self, is_resting: bool) {
-        if let Some(learning) = &self.learning {
-            learning.rest(is_resting);
         }
     }
 
@@ -203,7 +208,7 @@ impl Daemon {
                 })
                 .collect(),
             started_ns: monotonic_ns().saturating_sub(passed_ns),
-            saved_ns: self.saved_ns,
+            saved_ns: self.saves.saved_ns,
             told: self.told.iter().map(|t| t.word().to_owned()).collect(),
             off: self.off.clone(),
             counts: None,
@@ -232,7 +237,7 @@ impl Daemon {
         let passed_ns = monotonic_ns().saturating_sub(inherited.started_ns);
         let started = Instant::now().checked_sub(Duration::from_nanos(passed_ns));
         daemon.started = started.unwrap_or(daemon.started);
-        daemon.saved_ns = inherited.saved_ns;
+        daemon.saves.saved_ns = inherited.saved_ns;
         let was_told = |trouble: &Trouble| inherited.told.iter().any(|word| word == trouble.word());
         daemon.told = Trouble::ALL.into_iter().filter(was_told).collect();
         daemon.off.clone_from(&inherited.off);

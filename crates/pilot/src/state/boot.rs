@@ -24,6 +24,10 @@ pub struct Boot {
 impl Boot {
     /// The present boot.
     pub fn present() -> Boot {
+        #[cfg(test)]
+        if let Some(time) = crate::clocks::simulated::time() {
+            return time.boot();
+        }
         Boot {
             id: host::boot_id(),
             netns_cookie: own_netns_cookie().unwrap_or_default(),

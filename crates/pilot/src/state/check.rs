@@ -56,7 +56,8 @@ pub(super) fn check(db: &mut Connection) -> rusqlite::Result<Result<(), String>>
     db.pragma_update(None, "cache_size", -CACHE_KIB)?;
     db.pragma_update(None, "cell_size_check", true)?;
     db.pragma_update(None, "trusted_schema", false)?;
-    db.pragma_update(None, "synchronous", "FULL")?;
+    // Not FULL: a power cut could bring the journal of a finished transaction back, and with it the state before.
+    db.pragma_update(None, "synchronous", "EXTRA")?;
     db.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
     // Writers wait for each other here, so two simultaneous starts do not both create the tables.
     let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;

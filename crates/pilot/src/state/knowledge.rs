@@ -171,16 +171,30 @@ impl Store {
     /// # Errors
     /// The database cannot be written.
     pub fn save_knowledge(&mut self, all: &[Knowledge]) -> Result<(), StateError> {
+        self.write(all, |_| Ok(()))
+    }
+
+    /// Writes changes of the learners in one transaction with `others`.
+    pub(super) fn write<'a>(
+        &mut self,
+        all: impl IntoIterator<Item = &'a Knowledge>,
+        others: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<(), StateError> {
+        let mut whole = self.whole.clone();
         let result = (|| {
             let transaction = self
                 .db
                 .transaction_with_behavior(TransactionBehavior::Immediate)?;
-            all.iter()
-                .try_for_each(|one| write(&transaction, one, &mut self.whole))?;
+            others(&transaction)?;
+            all.into_iter()
+                .try_for_each(|one| write(&transaction, one, &mut whole))?;
             transaction.commit()
         })();
+        // Between two saves nobody needs the pages.
         let _ = self.db.release_memory();
-        result.map_err(|error| self.error(error))
+        result.map_err(|error| self.error(error))?;
+        self.whole = whole;
+        Ok(())
     }
 }
 

@@ -2,8 +2,7 @@
 //!
 //! One process writes the database, once a minute, in one transaction. So it uses a rollback journal, not a
 //! write-ahead log: between saves there is a single file, ready to be copied, and no shared memory is mapped.
-//! After `kill -9` or a power cut the next open finds either the last save or the one before (`synchronous =
-//! FULL`).
+//! After `kill -9` or a power cut the next open finds the last finished save, whole (`synchronous = EXTRA`).
 //!
 //! A database that cannot be trusted is never repaired, deleted or overwritten. tcpilot renames it and begins
 //! a new one, see [`Store::open`].
@@ -16,6 +15,8 @@ mod knowledge;
 mod learned;
 mod model;
 mod rows;
+#[cfg(test)]
+pub(crate) mod simulated_disk;
 #[cfg(test)]
 mod tests;
 
@@ -162,22 +163,21 @@ impl Store {
     }
 
     /// Writes these paths, and replaces the ones of the same namespace, prefix and policy. Deletes paths last
-    /// used before `oldest_unix_s`, and the oldest of more than [`MAX_PATHS`]. Does all of it or nothing.
+    /// used before `oldest_unix_s`, and the oldest of more than [`MAX_PATHS`]. Writes the learners' changes. Does all
+    /// of it or nothing: parts of two saves would be read as one.
     ///
     /// # Errors
     /// The database cannot be written.
-    pub fn save(&mut self, paths: &[StoredPath], oldest_unix_s: u64) -> Result<(), StateError> {
-        let result = (|| {
-            let transaction = self
-                .db
-                .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-            rows::upsert(&transaction, paths)?;
-            rows::forget(&transaction, oldest_unix_s)?;
-            transaction.commit()
-        })();
-        // Between two saves nobody needs the pages.
-        let _ = self.db.release_memory();
-        result.map_err(|error| self.error(error))
+    pub fn save<'a>(
+        &mut self,
+        paths: &[StoredPath],
+        oldest_unix_s: u64,
+        knowledge: impl IntoIterator<Item = &'a Knowledge>,
+    ) -> Result<(), StateError> {
+        self.write(knowledge, |transaction| {
+            rows::upsert(transaction, paths)?;
+            rows::forget(transaction, oldest_unix_s)
+        })
     }
 
     /// Forgets everything; returns how many paths there were.
@@ -204,7 +204,7 @@ impl Store {
 /// Opens and checks a file; the inner error is the reason not to trust it.
 fn open_checked(path: &Path) -> Result<Result<Store, String>, StateError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let opened = Connection::open_with_flags(path, flags).and_then(|mut db| {
+    let opened = connect(path, flags).and_then(|mut db| {
         db.busy_timeout(BUSY_TIMEOUT)?;
         let verdict = check::check(&mut db)?;
         Ok((db, verdict))
@@ -221,6 +221,14 @@ fn open_checked(path: &Path) -> Result<Result<Store, String>, StateError> {
             other => Err(other),
         },
     }
+}
+
+fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    #[cfg(test)]
+    if simulated_disk::is_set() {
+        return Connection::open_with_flags_and_vfs(path, flags, simulated_disk::NAME);
+    }
+    Connection::open_with_flags(path, flags)
 }
 
 fn classify(path: &Path, error: rusqlite::Error) -> StateError {

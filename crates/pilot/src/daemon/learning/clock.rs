@@ -9,7 +9,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use tcpilot_kernel::clock::monotonic_ns;
+use crate::clocks::monotonic_ns;
 
 /// The most that a start adds by a wall clock that nobody has checked yet.
 const AWAY_MAX_S: f64 = 3600.0;

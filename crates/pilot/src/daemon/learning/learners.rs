@@ -27,7 +27,7 @@ pub struct Learners {
     /// The learner of each policy.
     pub policies: Vec<PolicyLearner>,
     pub(super) table: Box<dyn Table>,
-    pub(super) clock: Clock,
+    pub clock: Clock,
     long: Long,
     /// Jiffies per second; known once the programs are attached, and so before the first record.
     pub ticks_per_s: u32,
@@ -85,7 +85,7 @@ impl Learners {
 
     /// Notes the daemon's start. From now on it gets samples of all connections of `sample_bytes` or more.
     pub fn begin_now(&mut self, sample_bytes: u64) {
-        self.long = Long::since(tcpilot_kernel::clock::monotonic_ns(), sample_bytes);
+        self.long = Long::since(crate::clocks::monotonic_ns(), sample_bytes);
     }
 
     /// Learns from a record.
@@ -297,6 +297,6 @@ mod moves_tests;
 #[cfg(test)]
 mod netns_tests;
 #[cfg(test)]
-pub(super) mod tests;
+pub mod tests;
 #[cfg(test)]
 mod wrong_clock_tests;

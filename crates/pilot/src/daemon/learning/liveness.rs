@@ -9,6 +9,8 @@ use std::{
 
 use tcpilot_abi::TP_CHOICE_DISTS_STALE_NS;
 
+use crate::clocks;
+
 const STALE: Duration = Duration::from_nanos(TP_CHOICE_DISTS_STALE_NS);
 
 /// The last heartbeat, for both threads.
@@ -25,7 +27,7 @@ pub(super) struct Liveness {
 impl Liveness {
     pub(super) fn new() -> Liveness {
         Liveness {
-            begun: Instant::now(),
+            begun: clocks::instant(),
             last_ms: AtomicU64::new(0),
             lapses: AtomicU64::new(0),
             logged: AtomicBool::new(false),
@@ -39,7 +41,7 @@ impl Liveness {
 
     /// Takes the heartbeat with which choosing begins. Nobody has missed those before it.
     pub(super) fn begin(&self) {
-        self.begin_at(Instant::now());
+        self.begin_at(clocks::instant());
     }
 
     fn begin_at(&self, now: Instant) {
@@ -66,7 +68,7 @@ impl Liveness {
 
     /// Takes a heartbeat, and logs how long choice distributions were stale, if they were.
     pub(super) fn renew(&self) {
-        if let Some(stale) = self.renew_at(Instant::now()) {
+        if let Some(stale) = self.renew_at(clocks::instant()) {
             let seconds = stale.as_secs_f64();
             tracing::warn!(
                 "choice distributions are valid again; they were stale for {seconds:.1} s, for want of a heartbeat"
@@ -80,7 +82,7 @@ impl Liveness {
 
     /// Whether choice distributions are valid now.
     pub(super) fn are_valid(&self) -> bool {
-        self.are_valid_at(Instant::now())
+        self.are_valid_at(clocks::instant())
     }
 
     /// How often choice distributions became stale.
@@ -90,7 +92,7 @@ impl Liveness {
 
     /// How often choice distributions became stale.
     pub(super) fn times_stale(&self) -> u64 {
-        self.times_stale_at(Instant::now())
+        self.times_stale_at(clocks::instant())
     }
 
     fn is_to_be_logged_at(&self, now: Instant) -> bool {
@@ -99,7 +101,7 @@ impl Liveness {
 
     /// Logs stale choice distributions, once for each silence.
     pub(super) fn log_stale(&self) {
-        if self.is_to_be_logged_at(Instant::now()) {
+        if self.is_to_be_logged_at(clocks::instant()) {
             tracing::warn!(
                 "the learner has given no heartbeat for 10 s: choice distributions are stale, and new connections get the \
                  kernel's default"

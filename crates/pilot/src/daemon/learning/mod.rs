@@ -6,14 +6,15 @@
 //! learner's thread renews the heartbeat. If it hangs, no distribution is valid after ten seconds.
 
 mod arms;
-mod choice_dists;
+pub mod choice_dists;
 mod clock;
 mod counts;
-mod effect;
+pub mod effect;
+pub mod ends;
 mod fleet;
 mod greedy;
 mod histogram;
-mod learners;
+pub mod learners;
 mod liveness;
 mod long;
 mod measures;
@@ -23,7 +24,7 @@ mod policy_learner;
 mod restore;
 mod sampling;
 mod switches;
-mod translate;
+pub mod translate;
 mod views;
 
 use std::{
@@ -38,20 +39,23 @@ use std::{
 
 use tcpilot_abi::tp_record;
 use tcpilot_config::{Config, LearnerKind};
-use tcpilot_kernel::{ConnStarts, Ends, Heartbeat, Live, Records, Sampler};
+use tcpilot_kernel::{Live, Sampler};
 
 pub use clock::Clock;
 pub use counts::Counts;
 pub use effect::secrets;
+use ends::{LearnerEnds, LifeSign, OpenConnections, RecordSource};
 pub use fleet::{FleetPolicy, no_fleet};
 pub use greedy::Greedy;
 use learners::Learners;
 use liveness::Liveness;
+pub use policy_learner::PolicySettings;
 pub use restore::{Restored, policy_settings};
 use sampling::MoveRequests;
 pub use views::{KnownPath, Netns};
 
 use crate::{
+    clocks,
     figures::{EffectReport, FleetReport, LearningStatus},
     state::Knowledge,
 };
@@ -74,13 +78,25 @@ const RECORDS_AT_ONCE: usize = 4096;
 /// Time to wait for an answer of the thread: longer than one of its turns.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Paths in one answer of the thread. A longer list takes several questions.
-const PAGE: usize = 4096;
+const PAGE: usize = if cfg!(test) { 16 } else { 4096 };
 
 /// The longest trial: a month.
 pub const LONGEST_TRIAL_S: u64 = 31 * 24 * 3600;
 
 /// A question to the thread.
 type Question = Box<dyn FnOnce(&mut Learners) + Send>;
+
+/// A question that sends its answer, and where the answer comes.
+fn boxed<T: Send + 'static>(
+    question: impl FnOnce(&mut Learners) -> T + Send + 'static,
+) -> (Question, Receiver<T>) {
+    let (answer, answered) = sync_channel(1);
+    let question = Box::new(move |learners: &mut Learners| {
+        // The asker may have given up. The channel has room for one answer, so this never blocks.
+        let _ = answer.try_send(question(learners));
+    });
+    (question, answered)
+}
 
 /// The learners for the daemon's first thread: themselves until their thread begins, then a way to ask it.
 pub struct Learning {
@@ -90,7 +106,7 @@ pub struct Learning {
     /// The thread's heartbeats.
     liveness: Arc<Liveness>,
     /// Counts open connections.
-    conn_starts: ConnStarts,
+    conn_starts: Box<dyn OpenConnections>,
 }
 
 enum State {
@@ -100,13 +116,15 @@ enum State {
         thread: Option<JoinHandle<()>>,
     },
     Ended,
+    #[cfg(test)]
+    Stepped(stepped::Thread),
 }
 
 /// Everything moved to the thread.
 struct Worker {
     learners: Learners,
-    records: Records,
-    heartbeat: Heartbeat,
+    records: Box<dyn RecordSource>,
+    heartbeat: Box<dyn LifeSign>,
     batch: Vec<tp_record>,
     renewed: Option<Instant>,
     /// Whether choice distributions of earlier knowledge are still to be written.
@@ -126,10 +144,10 @@ impl Learning {
     /// knowledge.
     fn new(
         learners: Learners,
-        records: Records,
-        heartbeat: Heartbeat,
+        records: Box<dyn RecordSource>,
+        heartbeat: Box<dyn LifeSign>,
         sampler: Option<(Sampler, Duration)>,
-        conn_starts: ConnStarts,
+        conn_starts: Box<dyn OpenConnections>,
     ) -> Learning {
         let liveness = Arc::new(Liveness::new());
         let mut worker = Worker {
@@ -176,7 +194,7 @@ impl Learning {
             let mut worker = worker.borrow_mut();
             worker.heartbeat.renew();
             worker.liveness.begin();
-            worker.renewed = Some(Instant::now());
+            worker.renewed = Some(clocks::instant());
         }
     }
 
@@ -212,15 +230,17 @@ impl Learning {
         match &self.state {
             State::Waits(worker) => Some(question(&mut worker.borrow_mut().learners)),
             State::Ended => None,
-            State::Works { .. } if !self.liveness.are_valid() => None,
+            _ if !self.liveness.are_valid() => None,
             State::Works { questions, .. } => {
-                let (answer, answered) = sync_channel(1);
-                let question: Question = Box::new(move |learners| {
-                    // The asker may have given up. The channel has room for one answer, so this never blocks.
-                    let _ = answer.try_send(question(learners));
-                });
+                let (question, answered) = boxed(question);
                 questions.send(question).ok()?;
                 answered.recv_timeout(PATIENCE).ok()
+            }
+            #[cfg(test)]
+            State::Stepped(thread) => {
+                let (question, answered) = boxed(question);
+                thread.send(question);
+                answered.try_recv().ok()
             }
         }
     }
@@ -383,11 +403,7 @@ impl Worker {
         let mut due = Instant::now();
         loop {
             match questions.recv_timeout(due.saturating_duration_since(Instant::now())) {
-                Ok(question) => {
-                    // Records from before the question are part of the answer.
-                    self.take_in();
-                    question(&mut self.learners);
-                }
+                Ok(question) => self.answer(question),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -397,6 +413,12 @@ impl Worker {
             }
         }
         self.heartbeat.stop();
+    }
+
+    fn answer(&mut self, question: Question) {
+        // Records from before the question are part of the answer.
+        self.take_in();
+        question(&mut self.learners);
     }
 
     /// One turn of the thread. It writes choice distributions before it renews the heartbeat: after a long stop no
@@ -428,9 +450,7 @@ impl Worker {
             return;
         }
         let mut batch = std::mem::take(&mut self.batch);
-        let result = self
-            .records
-            .poll(Duration::ZERO, |record| batch.push(*record));
+        let result = self.records.poll(&mut |record| batch.push(*record));
         if let Err(error) = result {
             tracing::debug!(%error, "some records could not be read");
         }
@@ -453,10 +473,12 @@ impl Worker {
     }
 
     fn renew_heartbeat(&mut self) {
-        if self.renewed.is_none_or(|last| last.elapsed() >= HEARTBEAT) {
+        let now = clocks::instant();
+        let is_due = |last: Instant| now.saturating_duration_since(last) >= HEARTBEAT;
+        if self.renewed.is_none_or(is_due) {
             self.heartbeat.renew();
             self.liveness.renew();
-            self.renewed = Some(Instant::now());
+            self.renewed = Some(now);
         }
     }
 }
@@ -465,22 +487,20 @@ impl Learning {
     /// Makes the learner from its ends of the kernel's maps, with restored learners of the policies.
     ///
     /// In a dry run nothing is steered, so nothing is held out.
-    pub fn open(ends: Ends, restored: Restored, keys: &Config) -> Learning {
+    pub fn open(ends: LearnerEnds, restored: Restored, keys: &Config) -> Learning {
         let mut dists = ends.choice_dists;
         // The choice distributions of a former daemon mean something else. Those of a program go with its costs.
         if restored.is_anew && keys.learner.common.kind == LearnerKind::THOMPSON {
             dists.clear();
         }
-        let mut learners =
-            Learners::new(restored.policies, Box::new(dists), restored.clock.clone());
+        let mut learners = Learners::new(restored.policies, dists, restored.clock.clone());
         let estimates = &keys.learner.estimates;
         learners.begin_now(estimates.sample_bytes);
         if !keys.dry_run {
-            let buckets = Box::new(ends.assignment_buckets);
             learners.effect = Some(Effect::open(
                 keys.effect.clone(),
                 restored.effect,
-                buckets,
+                ends.assignment_buckets,
                 restored.clock,
             ));
         }
@@ -489,7 +509,8 @@ impl Learning {
             learners.fleet = Some(FleetEffect::open(&keys.effect, restored.fleet, clock));
         }
         let every = Duration::from_secs(estimates.sample_s.into());
-        let sampler = (!every.is_zero()).then_some((ends.sampler, every));
+        let sampler = ends.sampler.filter(|_| !every.is_zero());
+        let sampler = sampler.map(|sampler| (sampler, every));
         Learning::new(
             learners,
             ends.records,
@@ -499,3 +520,6 @@ impl Learning {
         )
     }
 }
+
+#[cfg(test)]
+pub mod stepped;

@@ -19,7 +19,7 @@ use super::{
 use crate::state::{Boot, Knowledge, StateError, Store, is_of_costs};
 
 /// Maximum number of a policy's rows per save: a megabyte. The allocator keeps the memory of a save.
-const PAGE: usize = 4096;
+const PAGE: usize = if cfg!(test) { 16 } else { 4096 };
 
 /// Maximum number of rows of paths taken up, and of nodes above them, for each path that the learner has room for. A file can
 /// have more, for instance after `paths_max` was lowered: the learner would need memory for all of them at once before it

@@ -47,7 +47,7 @@ fn is_set_aside(content: &[u8], expected: &[StoredPath]) -> bool {
         Some(aside) => assert_eq!(fs::read(&aside.path).unwrap(), content),
         None => assert_eq!(store.load().unwrap(), expected),
     }
-    store.save(&[], NOW - WEEK).unwrap();
+    store.save(&[], NOW - WEEK, []).unwrap();
     aside.is_some()
 }
 

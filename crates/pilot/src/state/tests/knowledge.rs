@@ -28,7 +28,7 @@ fn each_learner_keeps_its_own_rows() {
     let (_dir, file) = stored(&paths(3));
     let (mut store, _) = Store::open(&file).unwrap();
     store.save_knowledge(&[known("default", &[1, 2])]).unwrap();
-    store.save(&[path(4)], NOW - WEEK).unwrap();
+    store.save(&[path(4)], NOW - WEEK, []).unwrap();
     drop(store);
     let (store, aside) = Store::open(&file).unwrap();
     assert_eq!(aside, None);

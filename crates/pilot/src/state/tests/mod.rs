@@ -57,7 +57,7 @@ fn stored(paths: &[StoredPath]) -> (tempfile::TempDir, PathBuf) {
     let file = dir.path().join("state.db");
     let (mut store, aside) = Store::open(&file).unwrap();
     assert_eq!(aside, None);
-    store.save(paths, NOW - WEEK).unwrap();
+    store.save(paths, NOW - WEEK, []).unwrap();
     (dir, file)
 }
 
@@ -83,7 +83,7 @@ fn path_replaces_only_its_namesake() {
     };
     let (mut store, _) = Store::open(&file).unwrap();
     store
-        .save(std::slice::from_ref(&newer), NOW - WEEK)
+        .save(std::slice::from_ref(&newer), NOW - WEEK, [])
         .unwrap();
     assert_eq!(store.load().unwrap(), [newer, path(1), path(3)]);
 }
@@ -107,7 +107,7 @@ fn old_paths_are_forgotten_by_a_save() {
     let (_dir, file) = stored(&paths(3));
     let (mut store, _) = Store::open(&file).unwrap();
     assert_eq!(store.load().unwrap().len(), 3);
-    store.save(&[], NOW - 2).unwrap();
+    store.save(&[], NOW - 2, []).unwrap();
     assert_eq!(store.load().unwrap(), [path(1), path(2)]);
 }
 
@@ -180,7 +180,10 @@ fn a_second_process_waits_and_then_says_why() {
         file.display()
     );
     assert_eq!(
-        store.save(&paths(1), NOW - WEEK).unwrap_err().to_string(),
+        store
+            .save(&paths(1), NOW - WEEK, [])
+            .unwrap_err()
+            .to_string(),
         message
     );
     assert_eq!(Store::open(&file).unwrap_err().to_string(), message);
@@ -193,8 +196,8 @@ fn two_stores_at_once_both_work() {
     let (_dir, file) = stored(&[]);
     let (mut one, _) = Store::open(&file).unwrap();
     let (mut two, _) = Store::open(&file).unwrap();
-    one.save(&[path(1)], NOW - WEEK).unwrap();
-    two.save(&[path(2)], NOW - WEEK).unwrap();
+    one.save(&[path(1)], NOW - WEEK, []).unwrap();
+    two.save(&[path(2)], NOW - WEEK, []).unwrap();
     assert_eq!(one.load().unwrap(), paths(2));
 }
 
@@ -311,7 +314,7 @@ fn writer_that_is_killed() {
             .into_iter()
             .map(|path| StoredPath { instances, ..path })
             .collect();
-        store.save(&all, NOW - WEEK).unwrap();
+        store.save(&all, NOW - WEEK, []).unwrap();
     }
 }
 

@@ -115,7 +115,7 @@ fn start(file: &std::path::Path) -> usize {
     let restored = Restored::read(vec![settings(100)], Some(&*store), [7; 7], clock.clone());
     let policies = restored.unwrap().policies;
     let mut learners = Learners::new(policies, Box::new(ChoiceDists::default()), clock);
-    let saved = state_file.save(&[], &learners.unsaved(false), now, 7 * 86_400);
+    let saved = state_file.save(&[], Some(&learners.unsaved(false)), now, 7 * 86_400);
     saved.unwrap();
     learners.policies[0].learner.path_count()
 }

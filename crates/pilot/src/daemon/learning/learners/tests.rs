@@ -26,7 +26,7 @@ type InMemory = HashMap<Vec<u8>, (Upto, u32)>;
 
 /// Choice distributions in memory, with the generation of each.
 #[derive(Clone, Default)]
-pub struct ChoiceDists(Arc<Mutex<InMemory>>);
+pub struct ChoiceDists(pub Arc<Mutex<InMemory>>);
 
 fn bytes(key: &tp_node_key) -> Vec<u8> {
     tcpilot_abi::to_bytes(key).to_vec()
@@ -116,7 +116,7 @@ fn words(address: &str) -> [u32; 4] {
 
 /// The record of a megabyte, in this many ticks, from an address.
 pub fn record(address: &str, arm: u8, ticks: u32) -> tp_record {
-    let now_ns = tcpilot_kernel::clock::monotonic_ns();
+    let now_ns = crate::clocks::monotonic_ns();
     tp_record {
         remote: words(address),
         policy: POLICY,

@@ -58,7 +58,7 @@ fn live(file: &Path, years: i64, more: &[&str]) -> (usize, f64, usize) {
             learners.clock.now_s() as u64,
         )];
         state_file
-            .save(&paths, &knowledge, at(years, boot_s), WEEK_S)
+            .save(&paths, Some(&knowledge), at(years, boot_s), WEEK_S)
             .unwrap();
         assert!(!state_file.ages_count());
     }
@@ -99,15 +99,19 @@ fn old_paths_go_once_the_clock_agrees() {
         Box::new(ChoiceDists::default()),
         clock,
     );
-    state_file.save(&[], &[], at(1, 3659), WEEK_S).unwrap();
+    state_file
+        .save(&[], Some(&[]), at(1, 3659), WEEK_S)
+        .unwrap();
     learners.forget_old();
     assert_eq!(learners.policies[0].learner.path_count(), 1);
-    state_file.save(&[], &[], at(1, 3661), WEEK_S).unwrap();
+    state_file
+        .save(&[], Some(&[]), at(1, 3661), WEEK_S)
+        .unwrap();
     assert!(state_file.ages_count());
     learners.forget_old();
     assert_eq!(learners.policies[0].learner.path_count(), 0);
     state_file
-        .save(&[], &learners.unsaved(false), at(1, 3700), WEEK_S)
+        .save(&[], Some(&learners.unsaved(false)), at(1, 3700), WEEK_S)
         .unwrap();
     let store = state_file.store().unwrap();
     assert!(store.load().unwrap().is_empty());
