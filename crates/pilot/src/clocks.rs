@@ -44,8 +44,6 @@ pub mod simulated {
 
     use tcpilot_kernel::wall_clock::Now;
 
-    use crate::state::Boot;
-
     /// The time on a simulated host.
     #[derive(Clone, Copy, Debug)]
     pub struct Time {
@@ -81,14 +79,6 @@ pub mod simulated {
             Now {
                 unix_s: u64::try_from(self.wall_s).unwrap_or(0) + boot_s,
                 boot_s,
-            }
-        }
-
-        /// The boot, by a name.
-        pub fn boot(self) -> Boot {
-            Boot {
-                id: format!("boot {}", self.boot),
-                netns_cookie: 1,
             }
         }
     }
