@@ -220,5 +220,5 @@ build: ## build target/release/tcpilot
 release: build
 	@$(CARGO) build --release --bins
 
-.PHONY: help setup build run demo fleet-demo fleet-kills test test-all clang-test check deny book fuzz soak schedules prove unit-test unit-test-rust unit-test-lab host-test mpquic-test upgrade-test vm-test \
+.PHONY: help setup build run demo fleet-demo fleet-kills test test-all clang-test check deny book fuzz soak schedules prove unit-test unit-test-rust unit-test-lab host-test sanitize-test mpquic-test upgrade-test vm-test \
 	vm-test-ends learner-test machine-test arm64-test metrics-test collector-test browser-test bench lab lab-test experiments deb dist arm64 image release release-artifacts
