@@ -222,8 +222,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Reads the others' knowledge under a policy, if the file is another one than before, or other sites are held back. A file that is refused changes
-    /// nothing: what was heard before goes on to age.
+    /// Reads the others' knowledge under a policy, if the file is another one than before, or other sites are held back. A
+    /// file that is refused changes nothing: what was heard before goes on to age.
     fn hear(
         &mut self,
         folder: &Folder,

@@ -120,8 +120,8 @@ impl Stop {
         if self.fleet {
             let harm = 100.0 * self.harm;
             return format!(
-                "{what}: steering cost more than {harm:.1} % of goodput; what the fleet says of it is dropped for \
-                 six hours, and steering goes on"
+                "{what}: steering cost more than {harm:.1} % of goodput; what the fleet says of it is dropped, \
+                 and steering goes on"
             );
         }
         let left_s = self.until_s.saturating_sub(now_s);
