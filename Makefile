@@ -175,8 +175,7 @@ lab-test: setup release ## two campaigns of the laboratory in their quick form
 	$(TCPLAB) run mptcp --quick
 
 experiments: setup release ## the pilot's campaigns (hours), and docs/measured/results.md from them
-	for name in choice short; do \
-		$(TCPLAB) run $$name --only path=direct; $(TCPLAB) publish results/latest; done
+	$(TCPLAB) run short --only path=direct; $(TCPLAB) publish results/latest
 	for name in cost tunings bulk; do \
 		$(TCPLAB) run $$name; $(TCPLAB) publish results/latest; done
 	for name in memory scale; do \

@@ -19,7 +19,7 @@ from tcplab.results import writer
 from tcplab.results.read import ResultsError, read_campaign
 from tcplab.scenario import ScenarioError, find, load
 from tcplab.scenario.model import PARTS, Cell, Tuner
-from tcplab.studies.pilot import records, summary, tables, targets
+from tcplab.studies.pilot import records, tables, targets
 
 SCENARIO = {
     "links": [{"loss_percent": 10.0}],
@@ -198,58 +198,6 @@ def test_tcpilots_paths_become_rows_as_bpftunes(tmp_path: Path) -> None:
     ]
 
 
-def chosen(tmp_path: Path, learned: float = 800.0) -> dict[str, Any]:
-    """The record of a condition with bbr at nine times cubic's goodput."""
-    slow, fast = [("cubic", 50.0)] * 25, [("bbr", learned)] * 50
-    known = {"arm": "bbr", "count": 50, "cost": 0, "greedy": 48, "rescued": 0, "min_rtt_us": 9}
-    known["max_delivery_rate"] = None
-    # The receiver answers, and so has a path too.
-    table = [{"key": "10.1.10.2", **known}, {"key": "10.1.1.1", **known, "count": 75}]
-    tuner = {"name": "tcpilot", "table": table}
-    tuner["status"] = {"connections": {"few": 3, "route": 0}}
-    variants: dict[str, Any] = {
-        "cubic": (rows([("cubic", 100.0)] * 2), None),
-        "bbr": (rows([("bbr", 900.0)] * 2), None),
-        "tcpilot": (rows(slow + fast, warmup=25), tuner),
-        "bpftune": (rows([("bbr", 700.0)] * 2), {"name": "bpftune", "table": []}),
-    }
-    axes = {"path": ["direct"], "condition": ["loss10"], "variant": list(variants)}
-    folder = write_campaign(tmp_path, "choice", axes)
-    for variant, (flows, found) in variants.items():
-        labels = {"path": "direct", "condition": "loss10", "variant": variant}
-        write_cell(folder, labels, flows=flows, tuner=found, scenario=SCENARIO)
-    return only(folder)
-
-
-def test_choice_leaves_the_time_of_learning_out(tmp_path: Path) -> None:
-    record = chosen(tmp_path)
-    assert record["cell"] == "direct-loss10"
-    found = record["results"]
-    assert found["ratio"] == {"cubic": 1, "static bbr": 9, "tcpilot": 8, "bpftune": 7}
-    assert (found["best_static"], found["most_chosen"]) == ("bbr", "bbr")
-    assert found["variants"]["tcpilot"]["mean_all_bits_per_s"] == 550e6
-    assert found["decisions"] == {"few": 3}
-    assert "| direct, loss10 | 100 | 900 |" in table("choice machine", record)
-    assert "| direct, loss10 (stale) |" in table("choice machine", {**record, "stale": "x"})
-    text = table("choice-algorithms machine", record)
-    assert "| bbr | 0 | 50 | 48 | 0 | 9 |  |" in text
-    assert "| bbr | 0 | 75 |" not in text
-
-
-def test_a_failed_connection_counts_as_no_goodput() -> None:
-    flows = rows([("bbr", 100.0), ("bbr", 100.0)])
-    flows.loc[1, "error"] = "reset"
-    run: Any = SimpleNamespace(flows=lambda: flows)
-    assert summary._variant([run])["mean_bits_per_s"] == 50e6
-
-
-@pytest.mark.parametrize(("learned", "met"), [(800.0, True), (790.0, False)])
-def test_the_gain_at_heavy_loss_is_judged(tmp_path: Path, learned: float, met: bool) -> None:
-    by_what = {v.what: v.met for v in targets.verdicts(chosen(tmp_path, learned))}
-    assert by_what["of cubic at 10 % loss at least 8"] is met
-    assert by_what["of bpftune at least 1"]
-
-
 def test_tcpilot_may_choose_dctcp_on_every_path() -> None:
     read = tomllib.loads(find("choice").read_text())
     variants = read["sweep"]["variant"]["values"] + read["quick"]["sweep"]["variant"]["values"]
@@ -281,7 +229,7 @@ def test_cost_counts_only_programs_in_the_cells_cgroup() -> None:
 
 
 def test_memory_is_read_idle_full_and_after_queries() -> None:
-    cell = cell_of("memory", "thompson")
+    cell = cell_of("memory", "tcpilot")
     before, after = measures.start(cell), measures.stop(cell)
     assert before[-1] == "resident idle"
     assert [line for line in after if "\n" not in line] == [
@@ -322,10 +270,10 @@ def test_unsupported_tuner_settings_are_refused(tmp_path: Path, key: str, expect
 def test_the_table_names_what_was_missed() -> None:
     found = {"values": [1.0], "median": 1.0, "ratio": 0.5}
     record = {"campaign": "short", "place": "machine", "labels": {"path": "direct"}}
-    results = {"limit": {**found, "median": 2.0}, "thompson-few": found}
+    results = {"limit": {**found, "median": 2.0}, "tcpilot-few": found}
     text = table("short machine", {**record, "results": results})
-    assert "| tcpilot (thompson), new path | 1 | 0.500 | 1 |" in text
-    assert "- **missed**: thompson-few, of the limit program's rate at least 0.99: 0.500" in text
+    assert "| tcpilot, new path | 1 | 0.500 | 1 |" in text
+    assert "- **missed**: tcpilot-few, of the limit program's rate at least 0.99: 0.500" in text
 
 
 def test_memory_is_judged_by_its_peak() -> None:
@@ -339,10 +287,10 @@ def test_cost_is_judged_against_an_equivalent_floor() -> None:
         return {"short": {"ns_per_pair": nanoseconds}}
 
     results = {"limit": 1000, "limit-set": 2000, "floor": 2000, "floor-set": 3000}
-    results |= {"tcpilot-learned": 2700, "thompson-bbr": 3800}
+    results |= {"tcpilot-learned": 2700, "tcpilot-bbr": 3800}
     found = {tool: kinds(value) for tool, value in results.items()}
     met = {v.what: v.met for v in targets.verdicts({"campaign": "cost", "results": found})}
     assert not met["tcpilot-learned, floors at most 1.3"]
-    assert met["thompson-bbr, floors at most 1.3"]
-    assert met["thompson-bbr, limits at most 2"]
+    assert met["tcpilot-bbr, floors at most 1.3"]
+    assert met["tcpilot-bbr, limits at most 2"]
     assert not met["tcpilot-learned, limits at most 2"]

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from math import sqrt
-from statistics import mean, median, stdev
+from statistics import median
 from typing import Any
 
-import pandas as pd
-
 from tcplab.metrics import cell_metrics
-from tcplab.metrics.rates import flow_goodputs_mbit
 from tcplab.results.read import Cell, ResultsError
 
 Results = dict[str, Any]
@@ -19,7 +14,6 @@ AXIS = "variant"
 """Ways of choosing an algorithm, or tools."""
 BASE = "none"
 """The variant without a tool."""
-_DEFAULT = "cubic"
 
 
 def by_variant(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
@@ -116,70 +110,6 @@ def _rounds(cells: Sequence[Cell], value: Callable[[Cell], float]) -> Results:
     }
 
 
-def choice(cells: Sequence[Cell]) -> Results:
-    """Goodput of each variant under one condition, its choices, and the best algorithm."""
-    runs = {_named(variant, found): found for variant, found in by_variant(cells).items()}
-    variants = {variant: _variant(found) for variant, found in runs.items()}
-    static = {
-        variant.removeprefix(_STATIC): variants[variant]
-        for variant in variants
-        if variant not in _TOOLS
-    }
-    best = max(static, key=lambda arm: static[arm]["mean_bits_per_s"])
-    chosen: dict[str, int] = variants["tcpilot"]["arms"]
-    most = max(chosen, key=lambda arm: chosen[arm])
-    base = variants[_DEFAULT]["mean_bits_per_s"]
-    most_rate, best_rate = (static[arm]["mean_bits_per_s"] for arm in (most, best))
-    return {
-        "variants": variants,
-        "best_static": best,
-        "most_chosen": most,
-        "most_chosen_to_best": round(most_rate / best_rate, 4),
-        "ratio": {
-            variant: round(found["mean_bits_per_s"] / base, 4)
-            for variant, found in variants.items()
-        },
-        "paths": [{"netns": "left", "algorithms": _table(runs["tcpilot"][0])}],
-        "decisions": decisions(runs["tcpilot"][0]),
-        "bpftune_table": _table(runs["bpftune"][0]) if "bpftune" in runs else [],
-    }
-
-
-_TOOLS = ("tcpilot", "bpftune")
-_STATIC = "static "
-
-
-def _named(variant: str, runs: Sequence[Cell]) -> str:
-    """cubic is the host without a tool; the others are named as algorithms."""
-    return variant if variant == _DEFAULT or runs[0].tuner() else f"{_STATIC}{variant}"
-
-
-def _variant(runs: Sequence[Cell]) -> Results:
-    """The mean leaves out the connections of the warm-up, while a tool still learns; so does the
-    mean of cubic, its reference."""
-    flows = pd.concat([run.flows() for run in runs])
-    rates = flow_goodputs_mbit(flows) * 1e6
-    counted = rates[~flows["warmup"].astype(bool)].tolist()
-    return {
-        "mean_bits_per_s": round(mean(counted)),
-        "mean_all_bits_per_s": round(float(rates.mean())),
-        "standard_error": round(stdev(counted) / sqrt(len(counted))) if len(counted) > 1 else None,
-        "counted": len(counted),
-        "arms": dict(Counter(flows["cc_start"])),
-        "arms_at_end": dict(Counter(flows["cc_used"])),
-        "errors": int(flows["error"].notna().sum()),
-        "bits_per_s": [round(rate) for rate in rates],
-    }
-
-
-def _table(cell: Cell) -> list[Results]:
-    """A tuner's own table of the sender's paths, a row per algorithm."""
-    tuner = cell.tuner()
-    to = [str(address) for address in cell.flows()["to"].unique()]
-    rows = [row for row in (tuner.table if tuner else []) if str(row["key"]).endswith(tuple(to))]
-    return [{"name": row["arm"], "chosen": row["count"], **row} for row in rows]
-
-
 def memory(cells: Sequence[Cell]) -> Results:
     """Resident and peak kB at each stage; of another tool than tcpilot with its name."""
     stages = {
@@ -222,7 +152,6 @@ SUMMARIES: dict[str, Callable[[Sequence[Cell]], Results]] = {
     "tunings": tunings,
     "short": short,
     "bulk": bulk,
-    "choice": choice,
     "memory": memory,
     "scale": scale,
 }

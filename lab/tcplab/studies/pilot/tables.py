@@ -15,18 +15,12 @@ Results = dict[str, Any]
 
 _TOOLS = {
     "none": "no tool",
-    "cubic": "cubic",
     "tcpilot": "tcpilot",
     "tcpilot-few": "tcpilot, new path",
     "tcpilot-learned": "tcpilot, learned path",
     "tcpilot-throughput": "tcpilot, learned path, tuned for throughput",
     "tcpilot-latency": "tcpilot, learned path, tuned for latency",
     "tcpilot-bbr": "tcpilot, another algorithm each time",
-    "thompson-few": "tcpilot (thompson), new path",
-    "thompson-learned": "tcpilot (thompson), learned path",
-    "thompson-throughput": "tcpilot (thompson), learned path, tuned for throughput",
-    "thompson-latency": "tcpilot (thompson), learned path, tuned for latency",
-    "thompson-bbr": "tcpilot (thompson), another algorithm each time",
     "tcpilot-cubic": "tcpilot, cubic its only arm",
     "settled": "tcpilot, cubic its only arm, no tunings",
     "settled-throughput": "the same, tuned for throughput",
@@ -49,7 +43,7 @@ def renewed(page: str, records: list[Record]) -> str:
 
     def table(name: str, place: str) -> str:
         found = records if place == "all" else pages.at(records, place)
-        mine = found if name == "origin" else of(found, name.partition("-")[0])
+        mine = found if name == "origin" else of(found, name)
         return _TABLES[name](mine) if mine else pages.NOT_RUN
 
     return pages.renewed(page, table)
@@ -66,64 +60,9 @@ def verdict_lines(record: Record) -> str:
     )
 
 
-def with_error(variant: Results) -> str:
-    """The mean and its standard error, wide because of a few noisy connections."""
-    error = variant["standard_error"]
-    mean = mbit(variant["mean_bits_per_s"])
-    return f"{mean} ± {error / 1e6:.2g}" if error else mean
-
-
-def mbit(bits_per_s: float) -> str:
-    return f"{bits_per_s / 1e6:.1f}" if bits_per_s < 1e8 else f"{bits_per_s / 1e6:.0f}"
-
-
 def _name(record: Record) -> str:
-    """Its labels, or its campaign; with a mark if `origin` has a reason why it is stale."""
-    words = ", ".join(map(str, record["labels"].values())) or record["campaign"]
-    return f"{words} (stale)" if record.get("stale") else words
-
-
-def _choice(records: Sequence[Record]) -> str:
-    rows, lines = [], []
-    for record in records:
-        r, variants = record["results"], record["results"]["variants"]
-        static = [with_error(w) for n, w in variants.items() if n.startswith("static")]
-        adaptive = [
-            f"{with_error(variants[t])} ({r['ratio'][t]:.2f})" for t in ("tcpilot", "bpftune")
-        ]
-        cubic = with_error(variants["cubic"])
-        chosen = variants["tcpilot"]["arms"][r["most_chosen"]]
-        most = f"{r['most_chosen']}, {chosen} of {record['parameters']['count']}"
-        rows.append([_name(record), cubic, *static, *adaptive, most, r["best_static"]])
-        lines.append(f"{_name(record)}\n{verdict_lines(record)}")
-    head = ["Mbit/s", "cubic", "bbr", "htcp", "dctcp", "tcpilot", "bpftune", "chose", "best static"]
-    return "\n".join([_rows(head, rows), *lines])
-
-
-def _algorithms(records: Sequence[Record]) -> str:
-    """tcpilot's own cost table of the sender's path."""
-    return "\n".join(map(_algorithms_of, records))
-
-
-def _algorithms_of(record: Record) -> str:
-    paths = [p for p in record["results"]["paths"] if p["netns"] == "left"]
-    rows = [
-        [a["name"], a["cost"], _chosen(a), a["greedy"], a["rescued"], a["min_rtt_us"], _mega(a)]
-        for path in paths
-        for a in path.get("algorithms") or path["arms"]
-    ]
-    head = ["algorithm", "cost", "chosen", "greedy", "rescued", "min RTT µs", "max rate MB/s"]
-    return f"### tcpilot's table: {_name(record)}\n\n{_rows(head, rows)}"
-
-
-def _chosen(algorithm: Results) -> int:
-    """Records from before tcpilot's JSON had a schema say `count`, and `arms`."""
-    return int(algorithm["chosen"] if "chosen" in algorithm else algorithm["count"])
-
-
-def _mega(algorithm: Results) -> str:
-    rate = algorithm["max_delivery_rate"]
-    return "" if rate is None else f"{rate / 1e6:.1f}"
+    """Its labels, or its campaign."""
+    return ", ".join(map(str, record["labels"].values())) or record["campaign"]
 
 
 def _cost(results: Results) -> str:
@@ -180,13 +119,12 @@ def _scale(record: Record) -> str:
 
 
 def _each(table: Callable[[Record], str]) -> Callable[[Sequence[Record]], str]:
-    """A table and its targets for each record, named if there are several or if it is stale."""
+    """A table and its targets for each record, named if there are several."""
 
     def tables(records: Sequence[Record]) -> str:
         parts = []
         for record in records:
-            named = len(records) > 1 or record.get("stale")
-            parts += [f"{_name(record)}\n"] if named else []
+            parts += [f"{_name(record)}\n"] if len(records) > 1 else []
             parts += [table(record), verdict_lines(record)]
         return "\n".join(parts)
 
@@ -198,7 +136,7 @@ def _of_results(table: Callable[[Results], str]) -> Callable[[Sequence[Record]],
 
 
 def _origin(records: Sequence[Record]) -> str:
-    """Commands and commits, and why a record is stale."""
+    """Commands and commits."""
     rows = [
         [
             f"{r['campaign']}: {_name(r)}" if r["labels"] else _name(r),
@@ -207,11 +145,10 @@ def _origin(records: Sequence[Record]) -> str:
             r["kernel"],
             _where(r),
             r["wall_s"],
-            r.get("stale", ""),
         ]
         for r in records
     ]
-    head = ["", "command", "commit", "kernel", "place", "wall s", "stale: measured by"]
+    head = ["", "command", "commit", "kernel", "place", "wall s"]
     return _rows(head, rows)
 
 
@@ -222,8 +159,6 @@ def _where(record: Record) -> str:
 
 
 _TABLES: dict[str, Callable[[Sequence[Record]], str]] = {
-    "choice": _choice,
-    "choice-algorithms": _algorithms,
     "cost": _of_results(_cost),
     "tunings": _of_results(_tunings),
     "short": _of_results(_rounds("connections/s", 1)),

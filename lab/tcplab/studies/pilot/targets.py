@@ -10,9 +10,6 @@ Results = dict[str, Any]
 
 # bpftune 0.4.2 on the same kernel, counted before: 426 ns per event, 16 events per pair.
 PEER_NS_PER_PAIR = 426 * 16
-GAIN_AT_10_PERCENT = 8.0
-LEAST_OF_CUBIC = 0.97
-LEAST_OF_BEST = 0.95
 LEAST_SHORT = 0.99
 """Share of the rate with the limit program, whose callbacks every such tool needs."""
 LEAST_BULK = {"tcpilot-cubic": 0.99, "tcpilot": 0.97}
@@ -36,21 +33,6 @@ def at_most(what: str, value: float, bound: float) -> Verdict:
     return Verdict(f"{what} at most {bound:g}", f"{value:g}", value <= bound)
 
 
-def choice(whole: Results) -> list[Verdict]:
-    r = whole["results"]
-    gain = r["ratio"]["tcpilot"]
-    found = [
-        at_least("of cubic", gain, LEAST_OF_CUBIC),
-        at_least(
-            "most-chosen arm, of the best static arm", r["most_chosen_to_best"], LEAST_OF_BEST
-        ),
-    ]
-    if whole["parameters"]["loss_percent"] >= 10:
-        found.append(at_least("of cubic at 10 % loss", gain, GAIN_AT_10_PERCENT))
-        found.append(at_least("of bpftune", gain / r["ratio"]["bpftune"], 1))
-    return found
-
-
 def bounds_of(results: Results, tool: str, kind: str) -> tuple[int, int]:
     """Nanoseconds per pair of a tool's limit and of its floor."""
     limit, floor = (results[name + _suffix(tool)][kind]["ns_per_pair"] for name in _BOUNDS)
@@ -58,8 +40,8 @@ def bounds_of(results: Results, tool: str, kind: str) -> tuple[int, int]:
 
 
 _BOUNDS = ("limit", "floor")
-_OURS = ("tcpilot", "thompson")
-"""First words of tcpilot's tools, with either learner."""
+_OURS = "tcpilot"
+"""First word of its tools."""
 
 
 def _suffix(tool: str) -> str:
@@ -126,7 +108,6 @@ def scale(whole: Results) -> list[Verdict]:
 
 
 _JUDGES: dict[str, Callable[[Results], list[Verdict]]] = {
-    "choice": choice,
     "cost": cost,
     "tunings": tunings,
     "short": short,
