@@ -50,8 +50,8 @@ impl StateFile {
             result => result?,
         }
         let store = state_file.open.as_ref().map(|open| &open.store);
-        let saved_s = store.and_then(|store| store.saved_s().ok().flatten());
-        state_file.clock = Clock::resume(saved_s, now.unix_s as f64);
+        let saved_at = store.and_then(|store| store.saved_at().ok().flatten());
+        state_file.clock = Clock::resume(saved_at, &Boot::present().id, now);
         state_file.wall.may_judge_age(now);
         Ok(state_file)
     }
@@ -123,12 +123,14 @@ impl StateFile {
             self.clock.catch_up(now.unix_s as f64);
             oldest_unix_s = (self.clock.now_s() as u64).saturating_sub(max_age_s);
         }
-        let mut last = vec![Knowledge::of_clock(self.clock.now_s())];
+        let boot = Boot::present();
+        let now_s = self.clock.now_s();
+        let mut last = vec![Knowledge::of_clock(now_s, &boot.id, now.boot_s)];
         let is_complete = knowledge.is_some_and(|all| all.iter().all(|one| !one.has_more));
         let result = self.store().and_then(|store| {
             // Until all rows of another boot are replaced, the file is of that boot.
             if is_complete || store.saved_boot()?.is_none() {
-                last.push(Knowledge::of_boot(&Boot::present()));
+                last.push(Knowledge::of_boot(&boot));
             }
             let all = knowledge.unwrap_or_default().iter().chain(&last);
             store.save(paths, oldest_unix_s, all)

@@ -66,31 +66,50 @@ pub struct Knowledge {
     pub has_more: bool,
 }
 
+/// The time of the last save.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SavedAt {
+    /// By the clock of all knowledge, seconds since 1970.
+    pub clock_s: f64,
+    /// The boot, and the seconds since it; `None` in a file of an older version.
+    pub boot: Option<(String, u64)>,
+}
+
+/// The keys of both. An older version writes the first one alone, so the second one repeats its value: one that
+/// differs is of a former save.
+const NOW: &[u8] = b"now";
+const SINCE_BOOT: &[u8] = b"at";
+
 impl Knowledge {
-    /// The time of a save by the clock of all knowledge, seconds since 1970.
-    pub fn of_clock(now_s: f64) -> Knowledge {
-        let row = bytes::Writer::new().f64(now_s).clone().finish();
+    /// The time of a save by the clock of all knowledge, and by the clock of this boot.
+    pub fn of_clock(clock_s: f64, boot: &str, boot_s: u64) -> Knowledge {
+        let now = bytes::Writer::new().f64(clock_s).clone().finish();
+        let since_boot = serde_json::to_vec(&(clock_s.to_bits(), boot, boot_s)).unwrap_or_default();
         Knowledge {
             policy: CLOCK.to_owned(),
-            rows: vec![(b"now".to_vec(), row)],
+            rows: vec![(NOW.to_vec(), now), (SINCE_BOOT.to_vec(), since_boot)],
             ..Knowledge::default()
         }
     }
 }
 
 impl Store {
-    /// The time of the last save by the clock of all knowledge, seconds since 1970. A file of an older version has the
-    /// times of its rows only.
+    /// The time of the last save. A file of an older version has the times of its rows only.
     ///
     /// # Errors
     /// The database cannot be read.
-    pub fn saved_s(&self) -> Result<Option<f64>, StateError> {
+    pub fn saved_at(&self) -> Result<Option<SavedAt>, StateError> {
         let mut saved_s = None;
-        self.for_each_row(CLOCK, |_, row| {
-            saved_s = bytes::Reader::new(row).and_then(|mut row| row.f64());
+        let mut since_boot: Option<(u64, String, u64)> = None;
+        self.for_each_row(CLOCK, |key, row| match key {
+            NOW => saved_s = bytes::Reader::new(row).and_then(|mut row| row.f64()),
+            _ => since_boot = serde_json::from_slice(row).ok(),
         })?;
-        if saved_s.is_some() {
-            return Ok(saved_s);
+        if let Some(clock_s) = saved_s {
+            let boot = since_boot
+                .filter(|(bits, ..)| *bits == clock_s.to_bits())
+                .map(|(_, boot, boot_s)| (boot, boot_s));
+            return Ok(Some(SavedAt { clock_s, boot }));
         }
         for policy in self.known_policies()? {
             if !policy.contains('/') {
@@ -102,7 +121,10 @@ impl Store {
                 })?;
             }
         }
-        Ok(saved_s)
+        Ok(saved_s.map(|clock_s| SavedAt {
+            clock_s,
+            boot: None,
+        }))
     }
 
     /// The policies with saved knowledge.

@@ -29,7 +29,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 pub use super::figures::{StoredAlgorithm, StoredPath};
 pub use boot::Boot;
 pub use exchange::{Exported, parse};
-pub use knowledge::{Knowledge, OF_COSTS, SavedRow, is_of_costs};
+pub use knowledge::{Knowledge, OF_COSTS, SavedAt, SavedRow, is_of_costs};
 pub use rows::MAX_PATHS;
 
 /// The state file if the user names no other.

@@ -1,15 +1,17 @@
 //! The clock of all knowledge, in seconds since 1970. It follows the kernel's monotonic clock while the daemon
 //! runs, and goes on from the last save when the daemon starts. So it never goes back, and nobody can make
-//! knowledge old by setting the wall clock. The time that the host was off is added in two parts: at most
-//! [`AWAY_MAX_S`] at the start, and the rest when the wall clock has been right for an hour
-//! ([`tcpilot_kernel::wall_clock`]).
+//! knowledge old by setting the wall clock. The time since the last save comes from the clock of the boot, if that is still
+//! the same. The time that the host was off is added in two parts: at most [`AWAY_MAX_S`] at the first start, and the
+//! rest when the wall clock has been right for an hour ([`tcpilot_kernel::wall_clock`]).
 
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
 
-use crate::clocks::monotonic_ns;
+use tcpilot_kernel::wall_clock::Now;
+
+use crate::{clocks::monotonic_ns, state::SavedAt};
 
 /// The most that a start adds by a wall clock that nobody has checked yet.
 const AWAY_MAX_S: f64 = 3600.0;
@@ -33,13 +35,18 @@ impl Clock {
         Clock::at(unix_s, monotonic_ns())
     }
 
-    /// The clock of a daemon that starts; `saved_s` is the time of the last save by this clock. Logs a wall clock
-    /// that contradicts it.
-    pub fn resume(saved_s: Option<f64>, unix_s: f64) -> Clock {
-        let Some(saved_s) = saved_s else {
+    /// The clock of a daemon that starts, `now` in the boot `boot`. Within one boot the time since the last save is
+    /// known; otherwise it is the wall clock's, and one that contradicts the last save is logged.
+    pub fn resume(saved: Option<SavedAt>, boot: &str, now: Now) -> Clock {
+        let unix_s = now.unix_s as f64;
+        let Some(saved) = saved else {
             return Clock::new(unix_s.max(EPOCH_S));
         };
-        let away_s = unix_s - saved_s;
+        let since_boot = saved.boot.filter(|(of, _)| of == boot && !of.is_empty());
+        if let Some((_, boot_s)) = since_boot {
+            return Clock::new(saved.clock_s + now.boot_s.saturating_sub(boot_s) as f64);
+        }
+        let away_s = unix_s - saved.clock_s;
         if !(-60.0..=LONG_S).contains(&away_s) {
             let (days, side) = (
                 (away_s / 86_400.0).abs(),
@@ -50,7 +57,7 @@ impl Clock {
                  right for an hour"
             );
         }
-        Clock::new(saved_s + away_s.clamp(0.0, AWAY_MAX_S))
+        Clock::new(saved.clock_s + away_s.clamp(0.0, AWAY_MAX_S))
     }
 
     fn at(now_s: f64, now_ns: u64) -> Clock {
@@ -92,15 +99,34 @@ mod tests {
     #[test]
     fn a_clock_never_goes_back() {
         let (saved_s, day) = (1.8e9, 86_400.0);
-        let begins = |unix_s: f64| Clock::resume(Some(saved_s), unix_s).now_s() - saved_s;
-        for (unix_s, expected_s) in [
-            (0.0, 0.0),
-            (saved_s - 7.0, 0.0),
-            (saved_s + 7.0, 7.0),
-            (saved_s + 700.0 * day, 3600.0),
+        let begins = |boot: Option<(&str, u64)>, unix_s: f64| {
+            let saved = SavedAt {
+                clock_s: saved_s,
+                boot: boot.map(|(boot, boot_s)| (boot.to_owned(), boot_s)),
+            };
+            let now = Now {
+                unix_s: unix_s as u64,
+                boot_s: 500,
+            };
+            Clock::resume(Some(saved), "this", now).now_s() - saved_s
+        };
+        let far_s = saved_s + 700.0 * day;
+        for (boot, unix_s, expected_s) in [
+            (None, 0.0, 0.0),
+            (None, saved_s - 7.0, 0.0),
+            (None, saved_s + 7.0, 7.0),
+            (None, far_s, 3600.0),
+            (Some(("another", 0)), far_s, 3600.0),
+            // A daemon that is started again and again under a wrong wall clock ages nothing.
+            (Some(("this", 480)), far_s, 20.0),
+            (Some(("this", 480)), 0.0, 20.0),
+            (Some(("this", 510)), far_s, 0.0),
         ] {
-            let after_s = begins(unix_s) - expected_s;
-            assert!((0.0..5.0).contains(&after_s), "{unix_s}: {after_s}");
+            let after_s = begins(boot, unix_s) - expected_s;
+            assert!(
+                (0.0..5.0).contains(&after_s),
+                "{boot:?} {unix_s}: {after_s}"
+            );
         }
         let clock = Clock::new(saved_s);
         clock.catch_up(saved_s - day);

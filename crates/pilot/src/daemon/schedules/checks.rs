@@ -8,7 +8,7 @@ use std::{
 use tcpilot_learner::{Level, Lineage, learner::key_bytes, lineage::Key, saved_at_s};
 
 use super::world::World;
-use crate::{daemon::learning::choice_dists::node_key, state::simulated_disk};
+use crate::{clocks::simulated, daemon::learning::choice_dists::node_key, state::simulated_disk};
 
 /// The class of all records.
 const CLASS: u16 = 14;
@@ -36,6 +36,8 @@ pub(super) struct Snapshot {
     pub(super) number: u64,
     /// Transactions until then.
     pub(super) whole: usize,
+    /// The boot.
+    pub(super) boot: u64,
 }
 impl World {
     pub(super) fn snapshot(&self) -> Snapshot {
@@ -57,6 +59,7 @@ impl World {
             clock_s,
             number: self.number.load(Relaxed),
             whole: 0,
+            boot: simulated::time().map_or(0, |time| time.boot),
         }
     }
 
@@ -75,7 +78,8 @@ impl World {
             .map_err(error)?
             .first()
             .map_or(0, |path| path.connections);
-        let saved_s = store.saved_s().map_err(error)?.unwrap_or(f64::INFINITY);
+        let saved_at = store.saved_at().map_err(error)?;
+        let saved_s = saved_at.map_or(f64::INFINITY, |saved| saved.clock_s);
         let mut newest_s = 0.0_f64;
         let each = |key: &[u8], row: &[u8]| {
             newest_s = newest_s.max(saved_at_s(key, row).unwrap_or(0.0));
@@ -135,7 +139,12 @@ impl World {
         });
         World::has_all(&before, &now, "after a restart")?;
         if let Some((clock_s, _)) = self.clock {
-            let most_s = clock_s + away_s as f64 + 3601.0;
+            // Only after a reboot the time since the save comes from a wall clock.
+            let unsure_s = match self.acknowledged.boot == now.boot {
+                true => 2.0,
+                false => 3601.0,
+            };
+            let most_s = clock_s + away_s as f64 + unsure_s;
             check(now.clock_s >= self.acknowledged.clock_s - 1e-3, || {
                 "the clock went back".to_owned()
             })?;
