@@ -30,9 +30,14 @@ struct {
 
 static __always_inline void tp_on_ack(struct sock *sk, const struct rate_sample *rs)
 {
+	struct tp_bbr3 *b = TP_PRIVATE(sk, struct tp_bbr3);
 	struct tp_bbr_conn c = sample_of(sk, rs);
 
-	bbr3_ack(TP_PRIVATE(sk, struct tp_bbr3), &c);
+	bbr3_ack_model(b, &c);
+	read_again(sk, rs, &c);
+	bbr3_ack_cycle(b, &c);
+	read_again(sk, rs, &c);
+	bbr3_ack_control(b, &c);
 	put(sk, &c);
 }
 

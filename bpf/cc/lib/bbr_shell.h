@@ -63,4 +63,22 @@ static __always_inline struct tp_bbr_conn sample_of(struct sock *sk, const struc
 	return c;
 }
 
+/*
+ * As TP_FORGET: puts the window, and reads what the steps compare most.  Its values are the same,
+ * and the verifier knows nothing of them any more.
+ */
+static __always_inline void read_again(struct sock *sk, const struct rate_sample *rs,
+				       struct tp_bbr_conn *c)
+{
+	tp_tcp(sk)->snd_cwnd = c->cwnd;
+	TP_FORGET();
+	c->cwnd = tp_tcp(sk)->snd_cwnd;
+	c->in_flight = tp_in_flight(tp_tcp(sk));
+	c->acked = rs->acked_sacked;
+	c->losses = rs->losses;
+	c->sample_delivered = rs->delivered;
+	c->interval_us = rs->interval_us;
+	c->app_limited = rs->is_app_limited;
+}
+
 #endif
