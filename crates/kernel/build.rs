@@ -62,10 +62,10 @@ fn congestion_controls(dir: &Path, out: &Path) {
             .obj(&object)
             .build()
             .expect("clang compiles bpf/cc");
+        // Not the folder's own name: its length would shift rustc's source positions, from which LLVM names symbols.
         writeln!(
             list,
-            "({name:?}, include_bytes!({:?})),",
-            object.display().to_string()
+            "({name:?}, include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{name}.bpf.o\"))),"
         )
         .expect("a string takes everything");
     }
