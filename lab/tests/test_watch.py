@@ -1,6 +1,7 @@
 """The classifier's training: what is recorded, learned and written is what the kernel side runs."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -230,6 +231,21 @@ def test_wilsons_interval_is_the_published_one() -> None:
     # Wilson (1927): 8 of 10.
     low, high = judge.wilson(8, 10)
     assert (round(low, 3), round(high, 3)) == (0.490, 0.943)
+
+
+def test_feature_names_of_programs_and_laboratory_are_the_same() -> None:
+    text = (BPF.parent / "crates/core/src/model/features.rs").read_text()
+    assert tuple(re.findall(r'^    "(\w+)",$', text, re.MULTILINE)) == FEATURES
+
+
+def test_features_of_a_model_have_their_places_by_name() -> None:
+    model = train.as_json(train.fit(train.table(flows())))
+    older = model | {"features": ["start_rounds", *FEATURES]}
+    older["nodes"] = [[f + (f >= 0), above, child] for f, above, child in model["nodes"]]
+    assert train.in_kernel(older) == train.in_kernel(model)
+    older["nodes"] = [[min(f, 0), above, child] for f, above, child in model["nodes"]]
+    with pytest.raises(ValueError, match="start_rounds"):
+        train.in_kernel(older)
 
 
 def test_the_committed_models_fit_and_name_known_algorithms() -> None:
