@@ -18,7 +18,7 @@ from tcplab.studies.watch.records import Table
 from tcplab.studies.watch.traces import BULK, Trace
 
 VOTES = (255, 192, 170, 150, 128, 90)
-"""Of 255.  No flow has all votes for long, so the first one has hardly any light tracking."""
+"""Of 255.  With 255 hardly a flow is tracked lightly more than once."""
 LONG = 250
 """Rounds of a flow in a pair of them."""
 PAIRS = 300
