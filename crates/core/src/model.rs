@@ -8,12 +8,12 @@ mod written;
 
 use std::io::Read;
 
+pub use features::FEATURES;
 use flate2::read::GzDecoder;
 use tcpilot_abi::{
     TP_GROUP_ANT, TP_GROUP_MOUSE, TP_GROUP_UNKNOWN, TP_REASON_OUTSIDE, TP_REASON_RULE, boxed,
     tp_model, tp_node, tp_range, tp_verdict, zeroed,
 };
-pub use features::FEATURES;
 use written::Written;
 pub use written::{Calibration, Line};
 

@@ -7,7 +7,6 @@ use tcpilot_abi::{
 
 use crate::flow::Flow;
 
-
 /// A flow judged by the rules alone, without trees.
 fn by_rules() -> Flow {
     let mut flow = Flow::new();
