@@ -285,3 +285,18 @@ def test_an_illinois_of_few_packets_is_a_twin() -> None:
     few = flow.flow.rounds.copy()
     few["flight_max_bytes"] //= 10
     assert replace(flow, flow=replace(flow.flow, rounds=few)).is_twin
+
+
+def test_light_tracking_at_another_threshold_of_votes() -> None:
+    model = train.in_kernel(train.as_json(train.fit(train.table(flows()))))
+    long = [np.concatenate([trace.flow.rounds] * 4) for trace in flows()]
+    for rounds in long:
+        rounds["number"] = np.arange(len(rounds))
+    shares = [
+        sum(native.tracked(rounds, model, again=again)[1].sum() for rounds in long)
+        for again in (90, 255)
+    ]
+    assert shares[0] > shares[1] > 0
+    verdicts, lightly = native.tracked(long[0], model, again=170)
+    assert (verdicts == native.verdicts(long[0], model, light_tracking=True)).all()
+    assert len(lightly) == len(long[0])
