@@ -138,12 +138,10 @@ struct tp_shape {
 	__u32 own_queue; /* packets x16 in the queue */
 	__u32 dips;	 /* falls to four packets without a loss */
 	__u32 slow_start_rounds;
-	__u32 slow_start_gain; /* x256 */
-	__u32 slow_start_exit; /* sojourn at its end over the least RTT, x256 */
 	__u8 start_over;
-	__u8 start_lossy;
 	__u8 in_dip;
-	__u8 is_paced;		  /* its rate does not depend on the queue: see tp_shape_pace() */
+	__u8 is_paced; /* its rate does not depend on the queue: see tp_shape_pace() */
+	__u8 pad;
 	struct tp_probe_rtt deep; /* to four packets: BBR's */
 	struct tp_probe_rtt half; /* to a half: BBRv3's */
 	__u32 clock_us;		  /* of all rounds; wraps */

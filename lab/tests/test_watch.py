@@ -1,6 +1,7 @@
 """The classifier's training: what is recorded, learned and written is what the kernel side runs."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -232,6 +233,21 @@ def test_wilsons_interval_is_the_published_one() -> None:
     assert (round(low, 3), round(high, 3)) == (0.490, 0.943)
 
 
+def test_feature_names_of_programs_and_laboratory_are_the_same() -> None:
+    text = (BPF.parent / "crates/core/src/model/features.rs").read_text()
+    assert tuple(re.findall(r'^    "(\w+)",$', text, re.MULTILINE)) == FEATURES
+
+
+def test_features_of_a_model_have_their_places_by_name() -> None:
+    model = train.as_json(train.fit(train.table(flows())))
+    older = model | {"features": ["start_rounds", *FEATURES]}
+    older["nodes"] = [[f + (f >= 0), above, child] for f, above, child in model["nodes"]]
+    assert train.in_kernel(older) == train.in_kernel(model)
+    older["nodes"] = [[min(f, 0), above, child] for f, above, child in model["nodes"]]
+    with pytest.raises(ValueError, match="start_rounds"):
+        train.in_kernel(older)
+
+
 def test_the_committed_models_fit_and_name_known_algorithms() -> None:
     one, extrapolation = (
         train.read(BPF / "watch" / f"{name}.json.gz") for name in ("model", "wide_model")
@@ -269,3 +285,18 @@ def test_an_illinois_of_few_packets_is_a_twin() -> None:
     few = flow.flow.rounds.copy()
     few["flight_max_bytes"] //= 10
     assert replace(flow, flow=replace(flow.flow, rounds=few)).is_twin
+
+
+def test_light_tracking_at_another_threshold_of_votes() -> None:
+    model = train.in_kernel(train.as_json(train.fit(train.table(flows()))))
+    long = [np.concatenate([trace.flow.rounds] * 4) for trace in flows()]
+    for rounds in long:
+        rounds["number"] = np.arange(len(rounds))
+    shares = [
+        sum(native.tracked(rounds, model, again=again)[1].sum() for rounds in long)
+        for again in (90, 255)
+    ]
+    assert shares[0] > shares[1] > 0
+    verdicts, lightly = native.tracked(long[0], model, again=170)
+    assert (verdicts == native.verdicts(long[0], model, light_tracking=True)).all()
+    assert len(lightly) == len(long[0])

@@ -15,6 +15,7 @@ ASKED, OTHER = FEATURES.index("flat"), FEATURES.index("backoffs")
 MODEL: dict[str, Any] = {
     "classes": [{"name": "cubic", "group": "loss"}, {"name": "bbr", "group": "model"}],
     "roots": [0],
+    "features": list(FEATURES),
     "nodes": [[ASKED, 50, 1], [-1, 0, 0], [-1, 0, 1]],
     "leaves": [[255, 0], [0, 255]],
 }

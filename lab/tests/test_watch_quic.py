@@ -57,7 +57,7 @@ def test_counted_backlog_takes_precedence_over_littles_law() -> None:
     trace = flow_of("reno", "a, 1 flow", 0.5)
     without = trace.flow.rounds.copy()
     without["backlog_bytes"] = 0
-    place = FEATURES.index("backlog")
+    place = FEATURES.index("backlog_of_window")
     assert (native.features(without)[20:, place] == 0).all()  # nothing went in, by that law
     assert (trace.features[20:, place] > 0).all()
 

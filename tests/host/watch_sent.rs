@@ -251,6 +251,7 @@ fn collectors_get_flows_with_bytes_and_group() {
         let of_flow = |r: &&Record| number(&r[&(0, 148)]) == id;
         let record = collector.records.iter().find(of_flow).unwrap();
         assert_eq!(number(&record[&(0, 1)]), flow["bytes"].as_u64().unwrap());
+        assert_eq!(number(&record[&(0, 2)]), flow["packets"].as_u64().unwrap());
         assert_eq!(record[&(0, 82)], b"eth0");
         assert_eq!(
             record[&(OURS, 1)],

@@ -17,8 +17,10 @@
 
 #include "classify.h"
 
-#define TP_LIGHT_AFTER 64	 /* rounds in its group before the first time */
-#define TP_LIGHT_AGAIN 170	 /* of 255: votes for the group, after the first time */
+#define TP_LIGHT_AFTER 64  /* rounds in its group before the first time */
+#ifndef TP_LIGHT_AGAIN	   /* the laboratory compares others: studies/watch/light.py */
+#define TP_LIGHT_AGAIN 170 /* of 255: votes for the group, after the first time */
+#endif
 #define TP_LIGHT_NAME 128	 /* of 255: votes for its name, too */
 #define TP_LIGHT_NAMELESS 512	 /* rounds after which its name is not waited for any more */
 #define TP_LIGHT_MAX_US 60000000 /* a minute */

@@ -117,18 +117,13 @@ TP_INLINE __u32 tp_phase(__u32 since_loss)
  * eighth in two rounds together. */
 TP_INLINE void tp_shape_start(struct tp_shape *s, const struct tp_round *r, __u32 window)
 {
-	__u32 before = s->window[(s->rounds - 1) & TP_ROUNDS_MASK];
 	__u32 before2 = s->window[(s->rounds - 2) & TP_ROUNDS_MASK];
 
-	if (s->rounds && before)
-		s->slow_start_gain = tp_max64(s->slow_start_gain, tp_ratio(window, before));
 	if (!tp_has_loss(r) && (s->rounds < 2 || window * 8 >= before2 * 9)) {
 		s->slow_start_rounds++;
 		return;
 	}
 	s->start_over = 1;
-	s->slow_start_exit = tp_ratio(r->sojourn_max_us, r->min_rtt_us);
-	s->start_lossy = tp_has_loss(r);
 }
 
 /* The first round of a loss. */

@@ -3,10 +3,12 @@
 //! tcpilot reads a user's models at start. Its own are read by the build and are bytes in the binary, so a
 //! start costs no reading.
 
+mod features;
 mod written;
 
 use std::io::Read;
 
+pub use features::FEATURES;
 use flate2::read::GzDecoder;
 use tcpilot_abi::{
     TP_GROUP_ANT, TP_GROUP_MOUSE, TP_GROUP_UNKNOWN, TP_REASON_OUTSIDE, TP_REASON_RULE, boxed,
@@ -167,7 +169,7 @@ mod tests {
 
     use super::*;
 
-    const SMALL: &str = r#"{"format": 1, "features": ["a"],
+    const SMALL: &str = r#"{"format": 1, "features": ["flat"],
         "classes": [{"name": "reno", "group": "loss"}, {"name": "bbr", "group": "model"}],
         "roots": [0], "nodes": [[0, 7, 1], [-1, 0, 0], [-1, 0, 1]], "leaves": [[255, 0], [0, 255]]}"#;
 
@@ -180,7 +182,7 @@ mod tests {
         assert_eq!(u32::from(model.in_kernel.group[1]), TP_GROUP_MODEL);
     }
 
-    const COLUMNS: &str = r#"{"format": 2, "features": ["a"],
+    const COLUMNS: &str = r#"{"format": 2, "features": ["flat"],
         "classes": [{"name": "reno", "group": "loss"}, {"name": "bbr", "group": "model"}],
         "roots": [0, 3], "columns": {"asked": [0, -1, -1, -1], "above": [7],
         "shares": [[255, 0, 1], [0, 255, 254]]}}"#;
@@ -201,6 +203,20 @@ mod tests {
         ] {
             assert!(Model::parse(&COLUMNS.replace(from, to)).is_err(), "{to}");
         }
+    }
+
+    #[test]
+    fn features_of_a_model_have_their_places_by_name() {
+        let named = |names: &str| {
+            let asked = SMALL.replace("[\"flat\"]", names);
+            Model::parse(&asked.replace("[0, 7, 1]", "[1, 7, 1]"))
+        };
+        // Older models have names for features that are gone; no tree of theirs asks for these.
+        let older = named(r#"["start_rounds", "flat"]"#).unwrap();
+        let place = FEATURES.iter().position(|name| *name == "flat").unwrap();
+        assert_eq!(usize::from(older.in_kernel.node[0].feature), place);
+        let error = named(r#"["flat", "start_rounds"]"#).err().unwrap();
+        assert!(error.contains("start_rounds"), "{error}");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! A model's file as it is written.
 
+use super::features::FEATURES;
+
 use serde::Deserialize;
 use tcpilot_abi::{
     TP_FEATURES, TP_GROUP_DELAY, TP_GROUP_LOSS, TP_GROUP_LOSS_DELAY, TP_GROUP_MODEL,
@@ -163,7 +165,23 @@ impl Written {
             written.leaves = columns.leaves().ok_or(short)?;
         }
         written.check()?;
+        written.place_features()?;
         Ok(written)
+    }
+
+    /// The nodes' features are the file's own numbers, and become places in the programs.
+    fn place_features(&mut self) -> Result<(), String> {
+        let place = |name: &String| FEATURES.iter().position(|known| known == name);
+        let places: Vec<_> = self.features.iter().map(place).collect();
+        for (feature, _, _) in &mut self.nodes {
+            let Ok(asked) = usize::try_from(*feature) else {
+                continue;
+            };
+            let name = &self.features[asked];
+            let place = places[asked].and_then(|place| i16::try_from(place).ok());
+            *feature = place.ok_or_else(|| format!("feature {name} is not known"))?;
+        }
+        Ok(())
     }
 
     /// Refuses indices beyond the model's ends. The programs mask indices, so a wrong one makes them give

@@ -4,10 +4,17 @@ use tcpilot_abi::{
     TP_FEATURES, TP_GROUP_DELAY, TP_GROUP_LOSS, TP_GROUP_MOUSE, TP_NO_CLASS, tp_model, tp_node,
     tp_round, tp_shape, tp_verdict, zeroed,
 };
+use tcpilot_core::model::FEATURES;
 use tcpilot_core::watch::{classify, features, shape_round};
 
 pub const SEGMENT: u32 = 1000;
-const OWN_QUEUE: u8 = 12;
+
+/// The place of a feature.
+fn place(name: &str) -> usize {
+    let place = FEATURES.iter().take_while(|known| **known != name).count();
+    assert!(place < FEATURES.len(), "{name}");
+    place
+}
 
 /// A flow under test: 50 ms of path, a queue of 100 ms at most.
 pub struct Flow {
@@ -17,16 +24,16 @@ pub struct Flow {
     pub round: tp_round,
 }
 
-/// One tree: class 0 (loss) with more than 32 packets of its own in the queue, else class 1 (delay).
+/// One tree: class 0 (loss) with more than 43 % of its window in the queue, else class 1 (delay).
 pub fn model(sure: u8) -> Box<tp_model> {
     let mut model = zeroed::<tp_model>();
     (model.trees, model.classes) = (1, 2);
     model.group[0] = TP_GROUP_LOSS as u8;
     model.group[1] = TP_GROUP_DELAY as u8;
     model.node[0] = tp_node {
-        threshold: 32 * 16,
+        threshold: 110, // of 256
         child: 1,
-        feature: OWN_QUEUE,
+        feature: place("own_of_window") as u8,
         is_leaf: 0,
     };
     for leaf in 0..2 {
@@ -81,6 +88,10 @@ impl Flow {
             assert_eq!(self.group(), TP_GROUP_MOUSE, "{window}");
         }
         self.round(160, 90_000, 10);
+    }
+
+    pub fn feature(&self, name: &str) -> i32 {
+        self.features()[place(name)]
     }
 
     pub fn features(&self) -> [i32; TP_FEATURES as usize] {

@@ -5,8 +5,6 @@ use tcpilot_core::watch::{light_us, may_track_lightly, shape_resumes};
 
 use crate::flow::Flow;
 
-const SINCE_LOSS: usize = 54;
-
 /// Has more than 32 packets of its own in the queue, so the model says "loss".
 fn fill(flow: &mut Flow, rounds: u32) {
     for _ in 0..rounds {
@@ -124,11 +122,11 @@ fn epochs_continue_through_light_tracking_without_a_loss() {
     let losses = flow.shape.losses;
     track_lightly(&mut flow, 50, None);
     fill(&mut flow, 1);
-    assert_eq!(flow.features()[SINCE_LOSS], before as i32 + 51);
+    assert_eq!(flow.shape.since_loss, before + 51);
     assert_eq!(flow.shape.losses, losses);
     track_lightly(&mut flow, 50, Some(20));
     fill(&mut flow, 1);
-    assert_eq!(flow.features()[SINCE_LOSS], 20 + 3 + 1);
+    assert_eq!(flow.shape.since_loss, 20 + 3 + 1);
     assert_eq!(flow.shape.losses, losses + 1);
 }
 

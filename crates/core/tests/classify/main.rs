@@ -13,14 +13,12 @@ use tcpilot_core::watch::mean_gap;
 
 use flow::{Flow, SEGMENT, model};
 
-const BACKLOG: usize = 89;
-
 #[test]
 fn doubling_flows_are_mice_until_the_first_loss() {
     let mut flow = Flow::new();
     flow.start();
-    assert_eq!(flow.features()[17], 512, "doubling, x256");
-    assert_eq!(flow.features()[19], 1, "it ended with a loss");
+    assert_eq!(flow.shape.slow_start_rounds, 4);
+    assert_eq!(flow.shape.start_over, 1, "it ended with a loss");
 }
 
 #[test]
@@ -265,7 +263,7 @@ fn ect_on_a_syn_is_a_feature() {
     let mut flow = Flow::new();
     flow.round.flags = TP_FLOW_ECT_SYN;
     flow.start();
-    assert_eq!(flow.features()[31], 1);
+    assert_eq!(flow.feature("ect_syn"), 1);
 }
 
 #[test]
@@ -319,6 +317,6 @@ fn own_queue_follows_littles_law() {
         flow.round.duration_us = 80_000;
         flow.round(100, 40_000, 0); // 100 packets in 80 ms, each waits for 40 ms
     }
-    let own = flow.features()[BACKLOG];
+    let own = flow.shape.backlog;
     assert!((49 * 16..=50 * 16).contains(&own), "{own}");
 }

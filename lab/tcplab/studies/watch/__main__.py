@@ -34,6 +34,9 @@ python -m tcplab.studies.watch keep --rounds FILE results/watch-native-test-2*  
 # How probable the model's verdicts are, from recordings that it has not learned from:
 python -m tcplab.studies.watch calibrate results/watch-native-anywhere-2*
 
+# What light tracking saves and misses, by the votes that it asks for:
+python -m tcplab.studies.watch light
+
 python -m tcplab.studies.watch cost                # instructions per packet, in virtual time
 python -m tcplab.studies.watch cost --limit lru    # the least that the same hooks cost
 """
@@ -58,6 +61,7 @@ from tcplab.studies.watch import (
     gains,
     judge,
     kept,
+    light,
     native,
     quic,
     readings,
@@ -122,10 +126,11 @@ def main() -> int:
         command = sub.add_parser(name, help=what)
         what = "folder of the whole recordings (.cache/watch)"
         command.add_argument("folder", type=Path, metavar="DIR", nargs="?", help=what)
+    sub.add_parser("light", help="compare the votes that light tracking asks for")
     _add_simulate(sub)
     _add_cost(sub)
     options = parser.parse_args()
-    commands = {"cost": _cost, "simulate": _simulate}
+    commands = {"cost": _cost, "simulate": _simulate, "light": _light}
     commands |= dict.fromkeys(("whole", "shrink", "remake", "figures"), _of_whole)
     return commands.get(options.command, _learn)(options)
 
@@ -154,6 +159,11 @@ def _simulate(options: argparse.Namespace) -> int:
     found = list(simulated.campaign(options.paths, options.seed, tuple(options.rates)))
     kept.write_rounds(found, ["simulated"] * len(found), options.file)
     print(f"{options.file}: {len(found)} flows on {len({t.path for t in found})} paths")
+    return 0
+
+
+def _light(_: argparse.Namespace) -> int:
+    print(light.table(_progress), end="")
     return 0
 
 

@@ -86,7 +86,7 @@ def gains(sets: Sequence[Sequence[Trace]], model: dict[str, object]) -> tuple[li
     rounds = [sampled(one, judge.names) for one in sets]
     whole = [judge.right(one, one.features) for one in rounds]
     found = []
-    for index in train.ASKED:
+    for index in range(len(FEATURES)):
         lost = [np.mean([_without(judge, r, index, draw) for _ in range(TIMES)], 0) for r in rounds]
         gained = [w - one for w, one in zip(whole, lost, strict=True)]
         both = np.concatenate(gained).mean(axis=0)

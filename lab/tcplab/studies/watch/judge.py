@@ -116,6 +116,11 @@ def by_model(
 ) -> Outcome:
     """Ours, as the kernel does it, round for round."""
     verdicts = native.verdicts(trace.flow.rounds, model, light_tracking, extrapolation)
+    return of_verdicts(trace, verdicts, names)
+
+
+def of_verdicts(trace: Trace, verdicts: Table, names: Sequence[str]) -> Outcome:
+    """The outcome of the verdicts after each round."""
     wanted = GROUPS.index(trace.group)
     last = verdicts[-1]
     name = names[last["name"]] if last["name"] < len(names) else None

@@ -63,7 +63,7 @@ def write_samples(traces: Sequence[Trace], campaigns: Sequence[str], path: Path)
 def write_ranks(rows: pd.DataFrame, path: Path) -> None:
     """Samples of few values, each by its place among those of its feature."""
     levels, ranks = {}, {}
-    for name in (FEATURES[i] for i in train.ASKED):
+    for name in FEATURES:
         values, places = np.unique(rows[name], return_inverse=True)
         levels[name], ranks[name] = values.tolist(), places.astype(np.int32)
     table = rows.assign(**ranks)

@@ -51,12 +51,23 @@ MODEL = np.dtype(
 )
 
 
-def compiled(source: Path) -> ctypes.CDLL:
+def compiled(source: Path, *flags: str) -> ctypes.CDLL:
     """Needs a C compiler, as $CC or cc."""
     folder = tempfile.TemporaryDirectory(prefix="tcplab-watch-")
     target = Path(folder.name) / "compiled.so"
     compiler = os.environ.get("CC", "cc")
-    command = [compiler, "-O2", "-w", "-shared", "-fPIC", "-I", str(_BPF), "-o", str(target)]
+    command = [
+        compiler,
+        "-O2",
+        "-w",
+        "-shared",
+        "-fPIC",
+        *flags,
+        "-I",
+        str(_BPF),
+        "-o",
+        str(target),
+    ]
     subprocess.run([*command, str(source)], check=True)
     loaded = ctypes.CDLL(str(target))
     folder.cleanup()
@@ -64,9 +75,9 @@ def compiled(source: Path) -> ctypes.CDLL:
 
 
 @functools.cache
-def library() -> ctypes.CDLL:
+def library(*flags: str) -> ctypes.CDLL:
     """Compiled for each process."""
-    return compiled(_HERE / "replay.c")
+    return compiled(_HERE / "replay.c", *flags)
 
 
 def _pointer(array: npt.NDArray[np.generic]) -> ctypes.c_void_p:
@@ -81,17 +92,41 @@ def features(rounds: Table) -> npt.NDArray[np.int32]:
     return found[:, : len(FEATURES)].copy()
 
 
+def slow_start_rounds(rounds: Table) -> int:
+    """How long the flow's slow start was."""
+    rounds = np.ascontiguousarray(rounds)
+    return int(library().replay_slow_start_rounds(_pointer(rounds), len(rounds)))
+
+
 def verdicts(
     rounds: Table, model: Table, light_tracking: bool = False, extrapolation: Table | None = None
 ) -> Table:
     """A row of VERDICTS after each round.  `model` and `extrapolation` have one row of MODEL each.
     With `light_tracking`, settled flows are measured at a reduced rate."""
-    beyond = no_model() if extrapolation is None else extrapolation
+    if light_tracking:
+        return tracked(rounds, model, extrapolation)[0]
+    return _replayed(library(), rounds, (model, extrapolation), None)
+
+
+def tracked(
+    rounds: Table, model: Table, extrapolation: Table | None = None, again: int | None = None
+) -> tuple[Table, Table]:
+    """The verdicts with light tracking, and for each round whether it passed in light tracking.
+    `again`: another threshold of votes than TP_LIGHT_AGAIN."""
+    lightly = np.zeros(len(rounds), dtype=np.uint8)
+    one = library() if again is None else library(f"-DTP_LIGHT_AGAIN={again}")
+    return _replayed(one, rounds, (model, extrapolation), lightly), lightly
+
+
+def _replayed(
+    one: ctypes.CDLL, rounds: Table, models: tuple[Table, Table | None], lightly: Table | None
+) -> Table:
+    beyond = no_model() if models[1] is None else models[1]
     rounds = np.ascontiguousarray(rounds)
     found = np.zeros(len(rounds), dtype=VERDICTS)
-    library().replay_verdicts(
-        *(_pointer(rounds), len(rounds), _pointer(model), _pointer(beyond)),
-        *(int(light_tracking), _pointer(found)),
+    one.replay_verdicts(
+        *(_pointer(rounds), len(rounds), _pointer(models[0]), _pointer(beyond)),
+        *(None if lightly is None else _pointer(lightly), _pointer(found)),
     )
     return found
 

@@ -17,6 +17,15 @@ void replay_features(const struct tp_round *rounds, __u32 count, __s32 *features
 	}
 }
 
+__u32 replay_slow_start_rounds(const struct tp_round *rounds, __u32 count)
+{
+	struct tp_shape shape = {0};
+
+	for (__u32 i = 0; i < count; i++)
+		tp_shape_round(&shape, &rounds[i]);
+	return shape.slow_start_rounds;
+}
+
 /* Light tracking of a flow, as bpf/watch/clock.h does it. */
 struct light {
 	__u32 us; /* its duration; 0: the flow's rounds are measured */
@@ -41,9 +50,9 @@ static void round_passes(struct light *light, struct tp_shape *shape, const stru
 }
 
 /* The verdict after each round.  extrapolation: the model for paths beyond the other's range.
- * is_light: settled flows are tracked lightly. */
+ * lightly: settled flows are tracked lightly, and for each round whether it passed so; or NULL. */
 void replay_verdicts(const struct tp_round *rounds, __u32 count, const struct tp_model *model,
-		     const struct tp_model *extrapolation, __u32 is_light,
+		     const struct tp_model *extrapolation, __u8 *lightly,
 		     struct tp_verdict *verdicts)
 {
 	struct tp_scratch scratch;
@@ -52,6 +61,8 @@ void replay_verdicts(const struct tp_round *rounds, __u32 count, const struct tp
 	struct light light = {0};
 
 	for (__u32 i = 0; i < count; i++) {
+		if (lightly)
+			lightly[i] = light.us != 0;
 		if (light.us) {
 			round_passes(&light, &shape, &rounds[i]);
 		} else {
@@ -62,7 +73,7 @@ void replay_verdicts(const struct tp_round *rounds, __u32 count, const struct tp
 
 			tp_shape_round(&shape, &rounds[i]);
 			tp_classify(&verdict, &shape, &rounds[i], chosen, &scratch);
-			if (is_light && tp_may_track_lightly(&verdict, &shape, &rounds[i]))
+			if (lightly && tp_may_track_lightly(&verdict, &shape, &rounds[i]))
 				light.us = tp_light_us(&shape, &rounds[i]);
 		}
 		verdicts[i] = verdict;

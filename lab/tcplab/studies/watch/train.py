@@ -45,15 +45,6 @@ SLACK = 0.25
 """A path within this share beyond the training range still counts as inside."""
 SKIP = 4
 """Rounds after slow start before the first sample, as the kernel waits (TP_FEW_ROUNDS)."""
-OF_SCALE = (
-    *("window", "min_rtt_ms", "epoch_ms", "own_queue", "own_least", "own_most", "rounds"),
-    *("since_loss", "losses", "start_rounds", "path_queue", "window_of_bdp", "packets_per_ack"),
-    *("sojourn_span", "backlog", "start_gain", "start_exit_queue", "start_lossy"),
-)
-"""Features of a flow's size, age, path or start.  They would let the trees memorise the training
-paths: without them more flows on other paths are right."""
-ASKED = tuple(i for i, name in enumerate(FEATURES) if name not in OF_SCALE)
-"""The features open to the trees, by their places."""
 LEVELS = 64
 """Most values of a feature in training: the kept rows are small, the trees no worse."""
 MEASURES = ("path_rtt_us", "path_rate", "path_queue_of_rtt")
@@ -61,12 +52,11 @@ ABOUT = ("campaign", "path", "label", "flow", *MEASURES)
 """Columns of a table besides the features."""
 OF_TCP = ("resent_share", "lost_elsewhere", "ect_syn", "marked", "sent_of_acked")
 """Features from TCP's header: QUIC's trees do not ask for them."""
-_START_ROUNDS = FEATURES.index("start_rounds")
 
 
 def samples(trace: Trace) -> npt.NDArray[np.int32]:
     """The rows of a flow to learn from: those behind its slow start."""
-    first = int(trace.features[-1][_START_ROUNDS]) + SKIP
+    first = native.slow_start_rounds(trace.flow.rounds) + SKIP
     rows: npt.NDArray[np.int32] = trace.features[first::EVERY]
     if len(rows) <= ROWS:
         return rows
@@ -76,7 +66,7 @@ def samples(trace: Trace) -> npt.NDArray[np.int32]:
 
 
 def table(traces: Sequence[Trace], campaigns: Sequence[str] = ()) -> pd.DataFrame:
-    """A row for each sample: ABOUT, and the features open to the trees, of LEVELS values each.
+    """A row for each sample: ABOUT, and the features, of LEVELS values each.
     Flows following another algorithm's law are left out: they would make the two algorithms
     indistinguishable.  So are sparse flows: the rules recognise these."""
     parts = []
@@ -89,7 +79,7 @@ def table(traces: Sequence[Trace], campaigns: Sequence[str] = ()) -> pd.DataFram
         if taken[alike] > ALIKE:
             continue
         rows = samples(trace)
-        part = pd.DataFrame(rows[:, ASKED], columns=[FEATURES[i] for i in ASKED])
+        part = pd.DataFrame(rows, columns=list(FEATURES))
         campaign = campaigns[place] if campaigns else ""
         values = (campaign, trace.path, trace.label, place, *_measures(trace.flow.rounds[-1]))
         about: dict[str, Any] = dict(zip(ABOUT, values, strict=True))
@@ -99,7 +89,7 @@ def table(traces: Sequence[Trace], campaigns: Sequence[str] = ()) -> pd.DataFram
 
 def coarse(rows: pd.DataFrame) -> pd.DataFrame:
     """The same rows with LEVELS values of each feature."""
-    return rows.assign(**{FEATURES[i]: _coarse(rows[FEATURES[i]].to_numpy()) for i in ASKED})
+    return rows.assign(**{name: _coarse(rows[name].to_numpy()) for name in FEATURES})
 
 
 def together(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -153,9 +143,9 @@ class Forest:
 
 
 def asked(of_quic: bool) -> list[int]:
-    """The features open to the trees of QUIC, or of TCP."""
+    """The features open to the trees of QUIC, or of TCP, by their places."""
     unasked = OF_TCP if of_quic else ()
-    return [i for i in ASKED if FEATURES[i] not in unasked]
+    return [i for i, name in enumerate(FEATURES) if name not in unasked]
 
 
 def fit(rows: pd.DataFrame, of_quic: bool = False, seed: int = 1) -> Forest:
@@ -242,7 +232,8 @@ def _add_tree(
 
 
 def in_kernel(model: dict[str, Any]) -> npt.NDArray[Any]:
-    """A row of native.MODEL."""
+    """A row of native.MODEL.  Its features have their places by name, as FEATURES has them."""
+    places = [FEATURES.index(name) if name in FEATURES else None for name in model["features"]]
     found = np.zeros(1, dtype=native.MODEL)
     row = found[0]
     row["trees"], row["classes"] = len(model["roots"]), len(model["classes"])
@@ -252,7 +243,10 @@ def in_kernel(model: dict[str, Any]) -> npt.NDArray[Any]:
     for i, entry in enumerate(model["classes"]):
         row["group"][i] = GROUPS.index(entry["group"])
     for i, (feature, threshold, child) in enumerate(model["nodes"]):
-        row["node"][i] = (threshold, child, max(feature, 0), feature < 0)
+        place = 0 if feature < 0 else places[feature]
+        if place is None:
+            raise ValueError(f"the model asks for {model['features'][feature]}, which is unknown")
+        row["node"][i] = (threshold, child, place, feature < 0)
     for i, leaf in enumerate(model["leaves"]):
         row["leaf"][i][: len(leaf)] = leaf
     return found
