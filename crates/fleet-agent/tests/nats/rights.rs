@@ -142,6 +142,12 @@ fn wrong_certificates_are_named_with_a_remedy() {
         &server.settings_with("a", &ca, &unknown_cert, &unknown_key),
     );
     assert!(text.contains("knows no user of this certificate"), "{text}");
+    // The default of `host` is the host's name, and the certificate may have another.
+    let text = check(root, &server.settings_with("vm", &ca, &cert, &key));
+    assert!(
+        text.contains("connecting as vm of fra1") && text.contains("set `host` and `place`"),
+        "{text}"
+    );
     let other_name = server.settings_with("a", &ca, &cert, &key);
     let text = check(root, &other_name.replace("127.0.0.1", "localhost"));
     assert!(text.contains("for another name"), "{text}");
