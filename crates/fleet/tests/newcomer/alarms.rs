@@ -47,7 +47,7 @@ enum Mode {
 }
 
 fn is_changed(site: usize) -> bool {
-    site.is_multiple_of(2)
+    site % 2 == 0
 }
 
 fn group_of(i: usize) -> Group {

@@ -22,7 +22,7 @@ const HOSTS: usize = 10;
 const CONNECTIONS: usize = 10;
 
 fn is_known_at_home(site: usize) -> bool {
-    site.is_multiple_of(2)
+    site % 2 == 0
 }
 
 /// How a newcomer counts other places.
