@@ -124,7 +124,11 @@ async fn check_bucket(settings: &Settings, store: &NatsStore, findings: &mut Fin
                 findings.add(Verdict::Bad, text, "run `tcpilot-fleet init` again");
             }
         }
-        Err(error) => return findings.failed("connecting", &error),
+        Err(error) => {
+            let host = &settings.host;
+            let what = format!("connecting as {} of {}", host.name, host.place);
+            return findings.failed(&what, &error);
+        }
     }
     if check_store(settings, store, findings).await {
         check_foreign_key(settings, store, findings).await;

@@ -23,9 +23,9 @@ its own knowledge, never what it heard. The hosts exchange it through an engine:
 
 Try it on one machine, with a folder:
 
-  $ mkdir -p /srv/fleet
+  $ mkdir -p /srv/tcpilot-fleet
   $ cat /etc/tcpilot/fleet.toml
-  store = \"dir:/srv/fleet\"
+  store = \"dir:/srv/tcpilot-fleet\"
   place = \"fra1\"            # hosts of one place take the same routes
   insecure = true             # a folder does not tell hosts apart
   $ tcpilot-fleet check

@@ -76,7 +76,7 @@ impl StoreError {
                 "`ca_file` must have signed the server's certificate, the server's CA must have signed `cert_file`, and the server needs a user of that certificate's name"
             }
             Self::Denied(_) => {
-                "give this host the rights that docs/use/fleet.md lists, for its own keys only"
+                "set `host` and `place` to those of its certificate's user, or give this user the rights that docs/use/fleet.md lists, for this host's own keys only"
             }
             Self::Full(_) => "give the engine's disk or its limits more room",
             Self::TooLarge(_) => "look who writes such values: tcpilot-fleet does not",

@@ -11,19 +11,19 @@ use tcpilot_fleet::{Groups, HostPairs, Own, Part, Place, PlacePairs, Reader, Sta
 use tcpilot_learner::gaussian::Information;
 
 use crate::host::{Cost, Host, Known};
-use crate::world::{ARMS, CONTRASTS, GROUPS, World, lineage};
+use crate::world::{ARMS, CONTRASTS, GROUPS, SITES, World, lineage};
 
 /// The peers learn for an hour, then the newcomer comes.
-const HOUR_S: f64 = 3600.0;
+pub const HOUR_S: f64 = 3600.0;
 
 /// Seconds between two merges.
-const REFRESH_S: f64 = 600.0;
+pub const REFRESH_S: f64 = 600.0;
 
 /// Connections of a peer to each prefix.
-const MET: usize = 10;
+pub const MET: usize = 10;
 
 /// Number of the newcomer among hosts.
-const NEWCOMER: u64 = 1000;
+pub const NEWCOMER: u64 = 1000;
 
 /// One of so many prefixes is aimed at by liars of few prefixes: 15 of 300.
 pub const AIMED: usize = 20;
@@ -99,7 +99,7 @@ fn names() -> Vec<String> {
 }
 
 /// What a reader has of a host after the host's knowledge has travelled as bytes.
-fn travelled(known: &Groups<CONTRASTS>) -> Groups<CONTRASTS> {
+pub fn travelled(known: &Groups<CONTRASTS>) -> Groups<CONTRASTS> {
     let mut state = State::new(1, names()).unwrap();
     for (group, sum) in known {
         let mut own = Own::<CONTRASTS>::default();
@@ -125,7 +125,7 @@ fn claim(means: [f64; CONTRASTS], precision: f64) -> Known {
     claim
 }
 
-fn lie(world: &World, honest: &Groups<CONTRASTS>, kind: Lie) -> Groups<CONTRASTS> {
+pub fn lie(world: &World, honest: &Groups<CONTRASTS>, kind: Lie) -> Groups<CONTRASTS> {
     let mut said = honest.clone();
     for i in 0..GROUPS {
         let rewards = world.group(i);
@@ -280,9 +280,19 @@ fn add(mean: &mut Cost, cost: &Cost, count: usize) {
 }
 
 fn peer(seed: u64, number: u64, world: &World) -> Groups<CONTRASTS> {
+    peer_of_sites(seed, number, world, |_| true)
+}
+
+/// What a peer says who has met these sites only.
+pub fn peer_of_sites(
+    seed: u64,
+    number: u64,
+    world: &World,
+    meets: impl Fn(usize) -> bool,
+) -> Groups<CONTRASTS> {
     let mut host = Host::new(seed, number);
     for round in 0..MET {
-        for i in 0..GROUPS {
+        for i in (0..GROUPS).filter(|i| meets(i % SITES)) {
             let part = (round * GROUPS + i) as f64 / (MET * GROUPS) as f64;
             host.connect(world, i, HOUR_S * part);
         }

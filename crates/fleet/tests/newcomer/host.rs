@@ -1,5 +1,7 @@
 //! A host of the simulation: the real learner, which hears foreign messages as a daemon's does.
 
+use std::collections::BTreeMap;
+
 use tcpilot_fleet::{Group, Groups, Message};
 use tcpilot_learner::gaussian::Information;
 use tcpilot_learner::learner::{Facts, Heard};
@@ -63,6 +65,18 @@ impl Host {
 
     /// One connection to a group.
     pub fn connect(&mut self, world: &World, group: usize, at_s: f64) -> Cost {
+        let (cost, seen) = self.meet(world, group, at_s);
+        self.learn(&seen);
+        cost
+    }
+
+    /// Learns from a connection of its own.
+    pub fn learn(&mut self, seen: &Observation) {
+        self.learner.observe(seen).unwrap();
+    }
+
+    /// One connection to a group: its cost, and what is to be learned from it.
+    pub fn meet(&mut self, world: &World, group: usize, at_s: f64) -> (Cost, Observation) {
         let path = self.random.below(PATHS);
         let lineage = lineage(group, path);
         let (rewards, baseline) = world.path(self.number, group, path);
@@ -96,8 +110,16 @@ impl Host {
             is_switched: false,
             beside: 1,
         };
-        self.learner.observe(&seen).unwrap();
-        cost
+        (cost, seen)
+    }
+
+    /// How often it doubted each group, since its start.
+    pub fn doubts(&mut self, now_s: f64) -> BTreeMap<Group, u16> {
+        let mut doubts = BTreeMap::new();
+        self.learner.own_groups(0, usize::MAX, now_s, |own| {
+            doubts.insert(Group::of(own.key).unwrap(), own.doubt);
+        });
+        doubts
     }
 
     /// Its own knowledge of all groups, without anything heard.

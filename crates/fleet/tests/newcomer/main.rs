@@ -8,8 +8,10 @@
     reason = "in a test a panic is the report"
 )]
 
+mod alarms;
 mod fleet;
 mod host;
+mod places;
 mod world;
 
 use std::sync::OnceLock;

@@ -131,6 +131,25 @@ impl World {
         }
     }
 
+    /// The groups as another place sees them if this share of the sites is alike at both.
+    pub fn partly_alike(&self, other: &Self, share: f64) -> Self {
+        let mut mixed = other.clone();
+        let is_alike = |site: usize| Random::of(&[self.seed, 5, site as u64]).uniform() < share;
+        for i in (0..GROUPS).filter(|i| is_alike(i % SITES)) {
+            mixed.groups[i] = self.groups[i];
+        }
+        mixed
+    }
+
+    /// The same place after all groups of some sites have changed for everybody.
+    pub fn changed(&self, is_changed: impl Fn(usize) -> bool) -> Self {
+        let (mut new, other) = (self.clone(), Self::new(self.seed, 9));
+        for i in (0..GROUPS).filter(|i| is_changed(i % SITES)) {
+            new.groups[i] = other.groups[i];
+        }
+        new
+    }
+
     /// Mean rewards of a group.
     pub fn group(&self, group: usize) -> Rewards {
         self.groups[group]
