@@ -1,0 +1,114 @@
+//! The decoders of what other hosts say, with changed bytes of the known inputs of the fuzz target `fleet`. No input may
+//! end the reader, and bytes that can be read are written again as they were.
+//!
+//!     COUNT=100000000 cargo test --release -p tcpilot-fleet --test mutations -- --nocapture
+
+use std::{
+    env, fs,
+    path::Path,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    thread,
+};
+
+use tcpilot_fleet::{format, manifest};
+use tcpilot_random::Random;
+
+const SEED: u64 = 8201;
+/// Longer states have the same rows, only more of them.
+const LONGEST: usize = 4096;
+
+/// The inputs of the fuzz target: a byte for the kind, and the rest.
+fn known() -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/fleet");
+    let files = fs::read_dir(folder).expect("the corpus is in the tree");
+    let read = |file: std::io::Result<fs::DirEntry>| fs::read(file.ok()?.path()).ok();
+    let mut known: Vec<_> = files.filter_map(read).collect();
+    known.retain(|input| input.len() > 1 && input.len() <= LONGEST);
+    known.sort();
+    known
+}
+
+/// A whole number that a length, a count or a version may be taken for.
+fn extreme(random: &mut Random) -> u64 {
+    let exact = 1u64 << random.below(64);
+    match random.below(4) {
+        0 => exact,
+        1 => exact.wrapping_sub(1),
+        2 => exact.wrapping_neg(),
+        _ => random.bits(),
+    }
+}
+
+/// One to four changes.
+fn mutate(random: &mut Random, known: &[Vec<u8>], input: &mut Vec<u8>) {
+    for _ in 0..=random.below(4) {
+        let at = random.below(input.len().max(1));
+        let width = 1 << random.below(4);
+        let end = (at + width).min(input.len());
+        match random.below(6) {
+            0 if at < input.len() => input[at] ^= 1 << random.below(8),
+            1 => input[at..end].copy_from_slice(&extreme(random).to_le_bytes()[..end - at]),
+            2 => input.truncate(at),
+            3 => drop(input.drain(at..end)),
+            4 => {
+                let other = &known[random.below(known.len())];
+                let from = random.below(other.len());
+                input.splice(at..end, other[from..].iter().copied());
+            }
+            _ => {
+                let bytes = extreme(random).to_le_bytes();
+                input.splice(at..at, bytes[..width].iter().copied());
+            }
+        }
+    }
+    input.truncate(LONGEST);
+}
+
+/// Whether it could be read.
+fn decode(random: &mut Random, body: &[u8], whole: &mut Vec<u8>) -> bool {
+    whole.clear();
+    whole.extend_from_slice(body);
+    // Nobody who lies sends a wrong check sum.
+    if random.below(8) > 0 {
+        whole.extend_from_slice(&format::check_sum(body).to_le_bytes());
+    }
+    let state = format::decode(whole, format::ROWS_MAX);
+    if let Ok(state) = &state {
+        assert_eq!(&format::encode(state), whole);
+    }
+    let manifest = manifest::decode(whole);
+    if let Ok(manifest) = &manifest {
+        assert_eq!(&manifest::encode(manifest), whole);
+    }
+    state.is_ok() || manifest.is_ok()
+}
+
+#[test]
+fn no_bytes_end_the_reader() {
+    let count = env::var("COUNT").map_or(100_000, |count| count.parse().expect("a number"));
+    let known = known();
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let read = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for number in 0..threads {
+            let (known, read) = (&known, &read);
+            scope.spawn(move || {
+                let mut random = Random::of(&[SEED, number as u64]);
+                let (mut input, mut whole) = (Vec::new(), Vec::new());
+                for _ in 0..count / threads {
+                    input.clone_from(&known[random.below(known.len())]);
+                    mutate(&mut random, known, &mut input);
+                    let body = input.get(1..).unwrap_or_default();
+                    let is_read = decode(&mut random, body, &mut whole);
+                    read.fetch_add(usize::from(is_read), Relaxed);
+                }
+            });
+        }
+    });
+    let (all, read) = (count / threads * threads, read.into_inner());
+    println!("{all} decoded, {read} of them readable");
+    assert!(
+        read * 1000 > all,
+        "mutations are refused at once: {read} of {all}"
+    );
+}
