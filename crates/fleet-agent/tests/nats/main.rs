@@ -8,6 +8,7 @@
 mod cost;
 mod faults;
 mod fleet;
+mod leaf;
 mod rights;
 mod server;
 #[path = "../support/mod.rs"]

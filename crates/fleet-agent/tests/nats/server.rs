@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rcgen::{
@@ -26,8 +27,9 @@ pub fn is_missing() -> bool {
 }
 
 /// An authority for certificates.
+#[derive(Clone)]
 pub struct Authority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
+    issuer: Arc<CertifiedIssuer<'static, KeyPair>>,
     folder: PathBuf,
 }
 
@@ -63,7 +65,7 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, "fleet");
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         fs::write(folder.join("ca.pem"), pem("CERTIFICATE", issuer.der())).unwrap();
-        let folder = folder.to_owned();
+        let (issuer, folder) = (Arc::new(issuer), folder.to_owned());
         Self { issuer, folder }
     }
 
@@ -82,7 +84,7 @@ impl Authority {
             ExtendedKeyUsagePurpose::ClientAuth,
         ];
         let key = KeyPair::generate().unwrap();
-        let cert = params.signed_by(&key, &self.issuer).unwrap();
+        let cert = params.signed_by(&key, &*self.issuer).unwrap();
         let (cert_file, key_file) = (
             self.folder.join(format!("{name}.pem")),
             self.folder.join(format!("{name}.key")),
@@ -105,7 +107,7 @@ pub struct Server {
 }
 
 /// A free port below those of clients: a connection to a free one of theirs can be one to itself, and takes the port.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     loop {
         let next = std::process::id() * 31 + NEXT.fetch_add(1, Ordering::Relaxed);
@@ -124,6 +126,22 @@ pub fn rights(host: &str) -> String {
                        "$JS.API.DIRECT.GET.KV_tcpilot.>"],
              subscribe: ["_INBOX.fra1-{host}.>"] }} }}"#
     )
+}
+
+/// The same at a leaf node, whose mapping comes before its rights.
+pub fn rights_at_leaf(host: &str) -> String {
+    rights(host)
+        .replace("$JS.API.", "$JS.hub.API.")
+        .replace("$KV.", "$JS.hub.API.$KV.")
+}
+
+/// The rights that docs/use/fleet.md gives a leaf node of a region.
+pub fn leaf_rights() -> String {
+    r#"{ user: "CN=leaf", permissions: {
+         publish: ["$JS.hub.API.$KV.tcpilot.h.fra1.>", "$JS.hub.API.STREAM.INFO.KV_tcpilot",
+                   "$JS.hub.API.DIRECT.GET.KV_tcpilot.>"],
+         subscribe: ["_INBOX.>"] } }"#
+        .to_owned()
 }
 
 /// The rights that docs/use/fleet.md gives a merger.
@@ -147,34 +165,97 @@ impl Server {
     }
 
     pub fn start_with(root: &Path, users: &[String], disk: Option<&'static str>) -> Self {
-        let folder = root.join("server");
         let authority = Authority::new(&root.join("certificates"));
-        let (cert, key) = authority.issue("server", &["127.0.0.1"]);
         authority.issue("admin", &[]);
-        let port = free_port();
+        let config = |server: &Self| {
+            format!(
+                r#"jetstream {{ store_dir: "{}", max_mem: 64MB, max_file: 2GB }}
+                   authorization {{ users: [ {{ user: "CN=admin" }}, {} ] }}
+                "#,
+                server.data(),
+                users.join(", ")
+            )
+        };
+        Self::start_as("server", root, authority, disk, config)
+    }
+
+    /// Starts a server that leaf nodes connect to at the port `leaves`.
+    pub fn start_hub(root: &Path, leaves: u16, users: &[String]) -> Self {
+        let authority = Authority::new(&root.join("certificates"));
+        authority.issue("admin", &[]);
+        let config = |server: &Self| {
+            format!(
+                r#"jetstream {{ store_dir: "{}", max_mem: 64MB, max_file: 2GB, domain: hub }}
+                   leafnodes {{ listen: "127.0.0.1:{leaves}", {} }}
+                   authorization {{ users: [ {{ user: "CN=admin" }}, {} ] }}
+                "#,
+                server.data(),
+                server.tls("server"),
+                users.join(", ")
+            )
+        };
+        Self::start_as("server", root, authority, None, config)
+    }
+
+    /// Starts a server without JetStream, a leaf node of the one that listens for such at the port `leaves`: the
+    /// configuration of docs/use/fleet.md.
+    pub fn start_leaf(root: &Path, leaves: u16, authority: Authority, users: &[String]) -> Self {
+        authority.issue("leaf", &[]);
+        let config = |server: &Self| {
+            format!(
+                r#"leafnodes {{ remotes: [ {{ url: "tls://127.0.0.1:{leaves}", account: FLEET, {} }} ] }}
+                   accounts {{ FLEET {{
+                     mappings: {{ "$JS.API.>": "$JS.hub.API.>", "$KV.>": "$JS.hub.API.$KV.>" }}
+                     users: [ {} ] }} }}
+                "#,
+                server.tls("leaf"),
+                users.join(", ")
+            )
+        };
+        Self::start_as("leaf-server", root, authority, None, config)
+    }
+
+    fn start_as(
+        name: &str,
+        root: &Path,
+        authority: Authority,
+        disk: Option<&'static str>,
+        config: impl FnOnce(&Self) -> String,
+    ) -> Self {
+        let folder = root.join(name);
+        authority.issue("server", &["127.0.0.1"]);
         fs::create_dir_all(folder.join("data")).unwrap();
-        let config = format!(
-            r#"listen: "127.0.0.1:{port}"
-               jetstream {{ store_dir: "{}", max_mem: 64MB, max_file: 2GB }}
-               tls {{ cert_file: "{}", key_file: "{}", ca_file: "{}", verify_and_map: true }}
-               authorization {{ users: [ {{ user: "CN=admin" }}, {} ] }}
-            "#,
-            folder.join("data").display(),
-            cert.display(),
-            key.display(),
-            authority.ca().display(),
-            users.join(", ")
-        );
-        fs::write(folder.join("server.conf"), config).unwrap();
         let mut server = Self {
-            port,
+            port: free_port(),
             folder,
             authority,
             process: None,
             disk,
         };
+        let config = format!(
+            "listen: \"127.0.0.1:{}\"\n{}\n{}",
+            server.port,
+            server.tls("server"),
+            config(&server)
+        );
+        fs::write(server.folder.join("server.conf"), config).unwrap();
         server.begin();
         server
+    }
+
+    fn data(&self) -> String {
+        self.folder.join("data").display().to_string()
+    }
+
+    /// The certificate of this name, and the authority of those who connect.
+    fn tls(&self, name: &str) -> String {
+        let file = |name: &str| self.authority.folder.join(name).display().to_string();
+        format!(
+            r#"tls {{ cert_file: "{}", key_file: "{}", ca_file: "{}", verify_and_map: true }}"#,
+            file(&format!("{name}.pem")),
+            file(&format!("{name}.key")),
+            file("ca.pem")
+        )
     }
 
     /// Starts the process (again), and waits until it listens.
