@@ -2,6 +2,7 @@
 //! end the reader, and bytes that can be read are written again as they were.
 //!
 //!     COUNT=100000000 cargo test --release -p tcpilot-fleet --test mutations -- --nocapture
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::{
     env, fs,
