@@ -108,6 +108,13 @@ fn no_schedule_of_faults_loses_or_invents_knowledge() {
     assert!(failure.is_none(), "{}", failure.unwrap_or_default());
 }
 
+/// A power cut in a transaction that takes a free page back into use: what was in it is lost, and nobody needs it.
+#[test]
+fn free_pages_of_the_file_may_hold_anything() {
+    let (_, _, failure) = failure(553_382..553_383, None);
+    assert!(failure.is_none(), "{}", failure.unwrap_or_default());
+}
+
 #[test]
 fn schedules_find_each_planted_fault() {
     for planted in [

@@ -8,14 +8,22 @@
 
 mod vfs;
 
-use std::{cell::RefCell, collections::HashMap, rc::Rc};
+use std::{
+    cell::RefCell,
+    collections::{HashMap, HashSet},
+    rc::Rc,
+};
 
-use tcpilot_random::Random;
+use tcpilot_random::{Random, mix};
 
 pub use vfs::NAME;
 
 /// The least that a disk writes as a whole.
 const SECTOR: usize = 512;
+/// SQLite's default size of a page.
+const PAGE: usize = 4096;
+/// Where a database has the number of its first list of free pages.
+const FIRST_TRUNK: usize = 32;
 
 /// How a host stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,11 +107,39 @@ fn hash(bytes: &[u8]) -> u64 {
     })
 }
 
+/// The leaves of a database's list of free pages (<https://sqlite.org/fileformat2.html#the_freelist>).
+fn free_pages(content: &[u8]) -> HashSet<u32> {
+    let number = |at: usize| -> Option<u32> {
+        let bytes = content.get(at..at + 4)?;
+        Some(u32::from_be_bytes(bytes.try_into().ok()?))
+    };
+    let mut free = HashSet::new();
+    let mut trunk = number(FIRST_TRUNK).unwrap_or(0);
+    for _ in 0..content.len() / PAGE {
+        let Some(at) = (trunk as usize).checked_sub(1).map(|page| page * PAGE) else {
+            break;
+        };
+        let count = number(at + 4).unwrap_or(0) as usize;
+        let leaves = (0..count.min(PAGE / 4)).map(|leaf| number(at + 8 + 4 * leaf));
+        free.extend(leaves.flatten());
+        trunk = number(at).unwrap_or(0);
+    }
+    free
+}
+
 impl Disk {
-    /// The content of a file now, in short.
+    /// The content of a database now, in short, without its free pages: SQLite neither reads them nor restores them.
     pub fn hash_of(&self, name: &str) -> u64 {
         let inode = self.names.get(name).and_then(|at| self.inodes.get(*at));
-        inode.map_or(0, |inode| hash(&inode.cached))
+        inode.map_or(0, |inode| {
+            let content = &inode.cached;
+            let free = free_pages(content);
+            let pages = content.chunks(PAGE).zip(1..);
+            let used = pages.filter(|(_, number)| !free.contains(number));
+            used.fold(content.len() as u64, |hash, (page, number)| {
+                mix(hash ^ mix(number.into())) ^ self::hash(page)
+            })
+        })
     }
 
     /// Removes a file, as an administrator would.
