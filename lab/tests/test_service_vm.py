@@ -3,82 +3,41 @@ process of a machine.  Needs `make deb`, a part of `make machine-test`."""
 
 from __future__ import annotations
 
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import debs
 import pytest
 
-from tcplab.vm import Machine, Result, VmError, roots, run
+from tcplab.vm import Machine, Result, VmError, roots
 
 pytestmark = pytest.mark.vm
-
-ROOT = Path(__file__).parents[2]
-LIMIT_S = 900.0
-# The systemd of each: 252 has no Type=notify-reload, 257 has.
-RELEASES = {"bookworm": "6.1", "trixie": "6.12"}
-
-
-def package() -> Path:
-    found = sorted((ROOT / "target" / "deb").glob("tcpilot_*_amd64.deb"))
-    assert found, "there is no package; run: make deb"
-    return found[-1]
 
 
 @pytest.fixture(scope="module")
 def newer() -> Iterator[Path]:
-    """The same package with a higher version."""
-    # Not in /tmp: a machine has its own.
-    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="tcpilot-test-") as name:
-        folder = Path(name)
-        subprocess.run(["dpkg-deb", "-R", package(), folder / "files"], check=True)
-        control = folder / "files" / "DEBIAN" / "control"
-        lines = control.read_text().splitlines()
-        lines = ["Version: 99.0" if line.startswith("Version:") else line for line in lines]
-        control.write_text("\n".join(lines) + "\n")
-        build = ["dpkg-deb", "--root-owner-group", "-b", folder / "files", folder / "newer.deb"]
-        subprocess.run(build, check=True, capture_output=True)
-        yield folder / "newer.deb"
+    with debs.with_higher_version("tcpilot") as made:
+        yield made
 
 
 @cache
 def ended(release: str, newer: Path) -> Result | VmError:
-    """How the guest's script ended; a failure is not tried again."""
     machine = Machine(
-        RELEASES[release],
+        debs.RELEASES[release],
         root=roots.fetch(release),
         systemd=True,
         modules=["veth", "sch_prio", "tcp_bbr"],
-        timeout_s=LIMIT_S,
+        timeout_s=debs.LIMIT_S,
         memory="1G",
     )
-    files = [Path(__file__).parent / "service_guest.sh", package(), newer, flowgen()]
-    inside = [str(Path("/host") / file.relative_to("/")) for file in files]
-    try:
-        return run(machine, ["sh", *inside], cwd=ROOT)
-    except VmError as problem:
-        return problem
+    flowgen = debs.ROOT / "target" / "release" / "flowgen"
+    return debs.ended(machine, "service_guest.sh", [debs.package("tcpilot"), newer, flowgen])
 
 
-def seen(release: str, newer: Path) -> dict[str, str]:
-    """Its output, by name."""
-    result = ended(release, newer)
-    if isinstance(result, VmError):
-        raise result
-    assert result.status == 0, (result.status, result.stderr.decode())
-    lines = (line.partition(" ") for line in result.stdout.decode().splitlines())
-    return {name: value.strip() for name, _, value in lines}
-
-
-def flowgen() -> Path:
-    return ROOT / "target" / "release" / "flowgen"
-
-
-@pytest.fixture(params=RELEASES)
+@pytest.fixture(params=debs.RELEASES)
 def facts(request: pytest.FixtureRequest, newer: Path) -> dict[str, str]:
-    return seen(request.param, newer)
+    return debs.seen(ended(request.param, newer))
 
 
 def test_installing_starts_nothing(facts: dict[str, str]) -> None:
