@@ -17,7 +17,8 @@ LIMIT_S = 900.0
 
 
 def package(name: str) -> Path:
-    found = sorted((ROOT / "target" / "deb").glob(f"{name}_*_amd64.deb"))
+    folder = ROOT / "target" / "deb"
+    found = sorted(one for kind in ("amd64", "all") for one in folder.glob(f"{name}_*_{kind}.deb"))
     assert found, "there is no package; run: make deb"
     return found[-1]
 
@@ -33,8 +34,9 @@ def with_higher_version(name: str) -> Iterator[Path]:
         lines = control.read_text().splitlines()
         lines = ["Version: 99.0" if line.startswith("Version:") else line for line in lines]
         control.write_text("\n".join(lines) + "\n")
-        build = ["dpkg-deb", "--root-owner-group", "-b", folder / "files", folder / "newer.deb"]
-        subprocess.run(build, check=True, capture_output=True)
+        build = ["dpkg-deb", "--root-owner-group", "-b"]
+        paths = [folder / "files", folder / "newer.deb"]
+        subprocess.run([*build, *paths], check=True, capture_output=True)
         yield folder / "newer.deb"
 
 

@@ -15,7 +15,7 @@ import pytest
 from tcplab.cli.main import make_parser
 from tcplab.scenario import ScenarioError, find, load, selected
 from tcplab.studies import lines
-from tcplab.studies.publish import MEASURED, STUDIES
+from tcplab.studies.publish import MEASURED, STUDIES, Study
 
 ROOT = MEASURED.parents[1]
 PAGES = [*sorted(MEASURED.glob("*.md")), ROOT / "README.md", ROOT / "lab" / "README.md"]
@@ -79,7 +79,7 @@ def test_commands_of_a_page_exist(page: Path) -> None:
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
-def test_commands_of_records_exist(study) -> None:
+def test_commands_of_records_exist(study: Study) -> None:
     found = {record["command"] for record in study.records()}
     assert {command: why for command in found if (why := wrong(command))} == {}
     assert all(command.startswith("tcplab run ") for command in found)

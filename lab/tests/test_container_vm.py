@@ -49,8 +49,9 @@ def bundles() -> Iterator[Path]:
     # Not in /tmp: a machine has its own.
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="tcpilot-test-") as name:
         folder = Path(name)
-        make = [ROOT / "packaging" / "container" / "image", BINARY, "amd64", "0", folder / "image"]
-        subprocess.run([sys.executable, *make], check=True)
+        make = ROOT / "packaging" / "container" / "image"
+        into = folder / "image"
+        subprocess.run([sys.executable, make, BINARY, "amd64", "0", into], check=True)
         unpack(folder / "image", folder / "rootfs")
         manifest = yaml.safe_load((ROOT / "packaging/kubernetes/daemonset.yaml").read_text())
         pod = manifest["spec"]["template"]["spec"]

@@ -347,7 +347,7 @@ def test_trace_is_followed_from_start_of_traffic(out: Path) -> None:
     place = Path(outcome["folder"]) / "cells" / cell["id"]
     queues = pd.read_parquet(place / "queues.parquet").set_index("t_s")
     times_ms = [int(ms) for ms in traces.text("lte-drive").split()]
-    for t_s, offered in queues["offered_bytes"].items():
+    for t_s, offered in zip(queues.index, queues["offered_bytes"], strict=True):
         # Opportunities not yet taken by the relay: those of its last idle sleep.
         due = sum(ms <= 1000 * float(t_s) for ms in times_ms)
         early = sum(ms <= 1000 * (float(t_s) - 0.06) for ms in times_ms)

@@ -230,5 +230,7 @@ def test_trace_links_have_plots_over_time(tmp_path: Path) -> None:
     queues["offered_bytes"] = 2 * queues["sent_bytes"]
     queues.to_parquet(folder / "queues.parquet")
     assert embedded(report.write(campaign).read_text(), "model")["over_time"] is True
-    (queue,) = series(read_cell(folder), 10)["queues"]
+    plotted = series(read_cell(folder), 10)
+    assert plotted is not None
+    (queue,) = plotted["queues"]
     assert queue["offered"] == pytest.approx([2 * v for v in queue["sent"]], rel=0.01)

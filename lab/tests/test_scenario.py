@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tcplab.cli.main import main
-from tcplab.scenario import ScenarioError, find, load, names
+from tcplab.scenario import Scenario, ScenarioError, find, load, names
 from tcplab.scenario.lines import index, line_of
 from tcplab.scenario.load import overlay
 from tcplab.scenario.model import Flow, Link, cell_from_json, queue_bytes, queue_packets
@@ -47,7 +47,7 @@ def problems(tmp_path: Path, text: str, quick: bool = False) -> list[str]:
     return [line.removeprefix(f"{path}:") for line in caught.value.lines]
 
 
-def good(tmp_path: Path, text: str = GOOD, quick: bool = False):
+def good(tmp_path: Path, text: str = GOOD, quick: bool = False) -> Scenario:
     path = tmp_path / "good.toml"
     path.write_text(text)
     return load(path, quick)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -157,7 +158,9 @@ def test_latest_link_leads_to_the_newest_campaign(tmp_path: Path) -> None:
         (lambda m: m.write_text(json.dumps({"format": 1})), "'campaign' is missing"),
     ],
 )
-def test_a_damaged_directory_is_told_by_file(tmp_path: Path, change, words: str) -> None:
+def test_a_damaged_directory_is_told_by_file(
+    tmp_path: Path, change: Callable[[Path], object], words: str
+) -> None:
     campaign = write_campaign(tmp_path, "fairness", PAIR_AXES)
     change(campaign / "manifest.json")
     with pytest.raises(ResultsError, match=words):
