@@ -144,8 +144,10 @@ browser-test: setup release ## the laboratory's reports, and the page of a daemo
 
 HOURS ?= 1
 
-soak: setup release ## a daemon in HOURS of churn, in pieces that add up; shows any growth; needs root
-	scripts/as-root scripts/soak.py $(HOURS)
+DAEMONS ?= 1
+
+soak: setup release ## daemons in HOURS of churn, DAEMONS at a time, in pieces that add up; shows any growth; needs root
+	scripts/as-root scripts/soak.py $(HOURS) --daemons $(DAEMONS)
 
 SECONDS ?= 60
 

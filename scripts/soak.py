@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """Lets a daemon live through hours of churn, and shows any growth.
 
-    scripts/soak.py HOURS [--binaries target/release] [--seed 1]
+    scripts/soak.py HOURS [--daemons 1] [--binaries target/release] [--seed 1]
 
 Connections of several kinds, resets, reloads, upgrades in place, congestion controls loaded and
 unloaded, scrapes, questions, the watch with and without fair queues, namespaces and cgroups that
 come and go: one of these every second or so, drawn by the seed. Runs in pieces of at most 50
-minutes, each with a new daemon. Figures of all pieces add up in target/soak/measures.jsonl, so the
-next run goes on; delete that file to begin again. target/soak/growth.svg shows them.
+minutes, each with a new daemon; several pieces at a time with --daemons, and their hours add up.
+Figures of all pieces are kept in target/soak/measures.jsonl, so the next run goes on; delete that
+file to begin again. target/soak/growth.svg shows them.
 
-Fails if the daemon ends, if a step fails, if something is left behind, or if memory grows by more
-than a tenth from the second quarter of a piece to its last one. Needs root: it makes network
+Fails if the daemon ends, if a step fails, if something is left behind, if it steers nothing, or if memory
+grows by more than a tenth from the second quarter of a piece to its last one. Needs root: it makes network
 namespaces and cgroups, and removes them.
 """
 
@@ -22,9 +23,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from scrape import PORT, ROOT, cgroup, empty_group, namespaces, process, until
@@ -38,15 +41,22 @@ LOOK_EVERY_S = 10
 GROWTH_MAX = 1.1
 # Below this many seconds a piece is too short to tell growth from its start.
 JUDGED_S = 600
-CONFIG = 'algorithms = ["cubic", "bbr", "reno"]\n'
+# Two daemons cannot load the same algorithm at once.
+LOADING = threading.Lock()
 FIGURES = {
     "resident_kib": "memory of the daemon, KiB",
     "descriptors": "its descriptors",
     "threads": "its threads",
+    "paths": "its paths",
     "programs": "BPF programs and maps it holds",
     "state_bytes": "state file, bytes",
     "algorithms": "registered congestion controls",
 }
+
+
+def registered() -> list[str]:
+    """The host's congestion controls."""
+    return Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
 
 
 class Soak:
@@ -78,7 +88,7 @@ class Soak:
 
     def reload(self) -> None:
         held_out = self.random.choice((0, 5, 20))
-        text = f"{CONFIG}[effect]\nhold_out_percent = {held_out}\n"
+        text = f"[effect]\nhold_out_percent = {held_out}\n"
         (self.folder / "tcpilot.toml").write_text(text)
         self.upgrade()
 
@@ -99,10 +109,11 @@ class Soak:
         self.command("tcpilot", "watch", "eth0", "--json", "--for", 3, *fair, inside=True)
 
     def algorithm(self) -> None:
-        if "tp_lola" in self.algorithms():
-            return  # of somebody else
-        self.command("tcpilot", "cc", "load", "lola", "--bpffs", self.folder / "bpf")
-        self.command("tcpilot", "cc", "unload", "lola", "--bpffs", self.folder / "bpf")
+        with LOADING:
+            if "tp_lola" in registered():
+                return  # of somebody else
+            self.command("tcpilot", "cc", "load", "lola", "--bpffs", self.folder / "bpf")
+            self.command("tcpilot", "cc", "unload", "lola", "--bpffs", self.folder / "bpf")
 
     def abort(self) -> None:
         how = self.random.choice(("reset", "vanish"))
@@ -122,18 +133,19 @@ class Soak:
         child.rmdir()
 
     def in_group(self, group: Path, words: str) -> None:
-        line = f"echo $$ >{group}/cgroup.procs; exec {self.binaries}/flowgen {words}"
-        whole = ["ip", "netns", "exec", self.near, "sh", "-c", line]
+        whole = self.inside(group, f"{self.binaries}/flowgen {words}")
         # An aborted transfer is an error of flowgen's, as it should be.
         subprocess.run(whole, capture_output=True, timeout=60, check=False)
+
+    def inside(self, group: Path, line: str) -> list[str]:
+        """A command of the near host in a cgroup, which `ip netns exec` hides, so it comes second."""
+        enter = f'echo $$ >{group}/cgroup.procs && exec ip netns exec {self.near} sh -c "$0"'
+        return ["sh", "-c", enter, line]
 
     def steps(self) -> list[Callable[[], None]]:
         often = [self.question, self.scrape, self.abort, self.child_cgroup] * 3
         return [*often, self.reload, self.upgrade, self.export, self.watch, self.algorithm,
                 self.namespace]  # fmt: skip
-
-    def algorithms(self) -> list[str]:
-        return Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
 
     def look(self) -> dict[str, float]:
         """The figures of now."""
@@ -146,19 +158,21 @@ class Soak:
                 text = file.read_text()
                 held += "map_id:" in text or "prog_id:" in text
         state = self.folder / "state.db"
+        said = self.command("tcpilot", "paths", "--json", "--socket", self.folder / "sock")
         return {
             "resident_kib": int(status["VmRSS"].split()[0]),
             "descriptors": len(list((place / "fd").iterdir())),
             "threads": int(status["Threads"]),
+            "paths": len(json.loads(said or "{}").get("paths", [])),
             "programs": held,
             "state_bytes": state.stat().st_size if state.exists() else 0,
-            "algorithms": len(self.algorithms()),
+            "algorithms": len(registered()),
         }
 
     def live(self, seconds: float, note: Callable[[dict[str, float]], None]) -> None:
         """The piece: traffic all the time, a step now and then, a look every ten seconds."""
         folder = self.folder
-        (folder / "tcpilot.toml").write_text(CONFIG)
+        (folder / "tcpilot.toml").touch()
         daemon = [
             *BOUND,
             str(self.binaries / "tcpilot"),
@@ -171,8 +185,9 @@ class Soak:
         daemon += ["--socket", f"{folder}/sock"]
         spread = f"{self.binaries}/flowgen spread --to-prefix 10.64.0.0/14 --port {PORT}"
         spread += " --distinct 300 --hot 10 --bytes 100000 --concurrency 8"
-        loop = f"echo $$ >{self.group}/cgroup.procs; while {spread} >/dev/null 2>&1; do :; done"
-        traffic = [*BOUND, "ip", "netns", "exec", self.near, "sh", "-c", loop]
+        # A pause, so that several daemons find room on a small machine.
+        loop = f"while {spread} >/dev/null 2>&1; do sleep 1; done"
+        traffic = [*BOUND, *self.inside(self.group, loop)]
         with process(daemon, stderr=(folder / "log").open("w")) as self.daemon:
             ended = self.daemon.poll
             until("the daemon answers or ends", lambda: (folder / "sock").exists() or ended())
@@ -209,20 +224,37 @@ def remove_leftovers() -> None:
         if kind == "bpf" and f"/{NAME}" in place:
             subprocess.run(["umount", place], check=False)
         if kind == "cgroup2":
-            for group in (Path(place, NAME, "child"), Path(place, NAME)):
-                if group.exists():
-                    empty_group(group)
-                    procs = group / "cgroup.procs"
-                    until("the cgroup is empty", lambda procs=procs: not procs.read_text())
-                    group.rmdir()
-    for name in (f"{NAME}n", f"{NAME}f", f"{NAME}nx"):
+            for group in sorted(Path(place).glob(f"{NAME}*"), reverse=True):
+                for one in (group / "child", group):
+                    if one.exists():
+                        remove_group(one)
+    listed = subprocess.run(["ip", "netns"], capture_output=True, text=True, check=True).stdout
+    for name in (line.split()[0] for line in listed.splitlines() if line.startswith(NAME)):
         subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
 
 
-def piece(seconds: float, number: int, options: argparse.Namespace) -> list[str]:
+def remove_group(group: Path) -> None:
+    empty_group(group)
+    until("the cgroup is empty", lambda: not (group / "cgroup.procs").read_text())
+    group.rmdir()
+
+
+def pieces(seconds: float, options: argparse.Namespace) -> list[str]:
+    """So many at a time: what was wrong."""
     remove_leftovers()
-    name = NAME
-    before = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text()
+    before = registered()
+    first = int(max((m["piece"] for m in recorded()), default=0)) + 1
+    numbers = range(first, first + options.daemons)
+    with ThreadPoolExecutor(len(numbers)) as together:
+        found = together.map(lambda n: piece(seconds, n, options), numbers)
+        wrong = [fault for one in found for fault in one]
+    after = registered()
+    left = [f"registered: {before} became {after}"] if after != before else []
+    return wrong + left
+
+
+def piece(seconds: float, number: int, options: argparse.Namespace) -> list[str]:
+    name = f"{NAME}{number}"
     measures: list[dict[str, float]] = []
     with (
         tempfile.TemporaryDirectory(prefix=name) as folder,
@@ -248,15 +280,15 @@ def piece(seconds: float, number: int, options: argparse.Namespace) -> list[str]
         finally:
             subprocess.run(["umount", bpffs], check=False)
     print(f"\npiece {number}: " + ", ".join(f"{n} {what}" for what, n in soak.done.most_common()))
-    after = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text()
-    left = [f"registered: {before.strip()} became {after.strip()}"] if after != before else []
-    return soak.failed + left + growth(measures)
+    return soak.failed + growth(measures)
 
 
 def growth(measures: list[dict[str, float]]) -> list[str]:
     """What grew in one piece: its second quarter against its last one."""
     if not measures or measures[-1]["at_s"] < JUDGED_S:
         return []
+    if not measures[-1]["paths"]:
+        return ["the daemon steered nothing"]
     end = measures[-1]["at_s"]
     quarter = [[m for m in measures if q <= 4 * m["at_s"] / end <= q + 1] for q in (1, 3)]
     found = []
@@ -269,7 +301,8 @@ def growth(measures: list[dict[str, float]]) -> list[str]:
 
 def recorded() -> list[dict[str, float]]:
     file = FOLDER / "measures.jsonl"
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    lines = file.read_text().splitlines() if file.exists() else []
+    return sorted(map(json.loads, lines), key=lambda measure: measure["piece"])
 
 
 def lasted_s(measures: list[dict[str, float]]) -> float:
@@ -310,7 +343,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("hours", type=float, metavar="HOURS", help="how much longer")
+    parser.add_argument("hours", type=float, metavar="HOURS", help="how much longer, by the clock")
+    parser.add_argument("--daemons", type=int, default=1, metavar="N", help="pieces at a time")
     parser.add_argument("--binaries", type=Path, default=ROOT / "target/release")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
@@ -318,8 +352,7 @@ def main() -> int:
     FOLDER.mkdir(parents=True, exist_ok=True)
     left_s, wrong = options.hours * 3600, []
     while left_s > 1 and not wrong:
-        number = int(max((m["piece"] for m in recorded()), default=0)) + 1
-        wrong = piece(min(left_s, PIECE_S), number, options)
+        wrong = pieces(min(left_s, PIECE_S), options)
         left_s -= PIECE_S
     measures = recorded()
     (FOLDER / "growth.svg").write_text(picture(measures))
