@@ -10,9 +10,9 @@ minutes, each with a new daemon; several pieces at a time with --daemons, and th
 Figures of all pieces are kept in target/soak/measures.jsonl, so the next run goes on; delete that
 file to begin again. target/soak/growth.svg shows them.
 
-Fails if the daemon ends, if a step fails, if something is left behind, if it steers nothing, or if memory
-grows by more than a tenth from the second quarter of a piece to its last one. Needs root: it makes network
-namespaces and cgroups, and removes them.
+Fails if the daemon ends, if a step fails, if something is left behind, if it steers nothing, or if
+memory grows by more than a tenth from the second quarter of a piece to its last one. Needs root: it
+makes network namespaces and cgroups, and removes them.
 """
 
 import argparse
@@ -138,7 +138,7 @@ class Soak:
         subprocess.run(whole, capture_output=True, timeout=60, check=False)
 
     def inside(self, group: Path, line: str) -> list[str]:
-        """A command of the near host in a cgroup, which `ip netns exec` hides, so it comes second."""
+        """A command of the near host in a cgroup; `ip netns exec` hides that, so it is second."""
         enter = f'echo $$ >{group}/cgroup.procs && exec ip netns exec {self.near} sh -c "$0"'
         return ["sh", "-c", enter, line]
 
