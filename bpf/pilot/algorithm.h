@@ -52,18 +52,27 @@ __noinline int look_up_key(__u32 key, struct known *known)
 	return 0;
 }
 
-/* Other CPUs may look a key up meanwhile.  So the order matters: with the arm a CPU
- * sees the default too, and with foreign_key both. */
-static __always_inline void learn_key(const struct tcp_sock *tp, __u32 key)
+static __always_inline int is_name(const char wanted[TP_CC_NAME_MAX], __u64 first, __u64 second)
+{
+	const __u64 *words = __builtin_assume_aligned(wanted, 8);
+
+	return words[0] == first && words[1] == second;
+}
+
+/* Keeps the key of a name of two words.  Other CPUs may look a key up meanwhile.  So the order
+ * matters: with the arm a CPU sees the default too, and with foreign_key both.  A function of its
+ * own, as above. */
+__noinline int learn_key(__u32 key, __u64 first, __u64 second)
 {
 	for (int i = 0; i < TP_MAX_DEFAULTS && i < cfg.defaults; i++)
-		if (tp_cc_is(tp, config()->replace_defaults[i]))
+		if (is_name(config()->replace_defaults[i], first, second))
 			default_key[i] = key;
 	asm volatile("" ::: "memory");
 	for (int i = 0; i < TP_MAX_ARMS && i < cfg.arms; i++)
-		if (tp_cc_is(tp, config()->arm[i]))
+		if (is_name(config()->arm[i], first, second))
 			arm_key[i] = key;
 	__sync_lock_test_and_set(&foreign_key, key);
+	return 0;
 }
 
 /* The properties of the algorithm in force. */
@@ -72,6 +81,7 @@ static __always_inline struct known known_in_force(const struct tcp_sock *tp)
 	union known_word last = {.word = last_known};
 	struct known known = {};
 	__u32 key = tp_cc_key(tp);
+	__u64 name[2] = {};
 	__u32 foreign;
 
 	if (last.known.key == key) /* mostly: it is the default */
@@ -79,8 +89,8 @@ static __always_inline struct known known_in_force(const struct tcp_sock *tp)
 	foreign = foreign_key;
 	asm volatile("" ::: "memory");
 	look_up_key(key, &known);
-	if (known.arm == TP_NO_ARM && foreign != key) {
-		learn_key(tp, key);
+	if (known.arm == TP_NO_ARM && foreign != key && tp_read_cc_name(tp, name)) {
+		learn_key(key, name[0], name[1]);
 		look_up_key(key, &known);
 	}
 	last.known = known;

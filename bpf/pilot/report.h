@@ -118,7 +118,7 @@ static __always_inline void record_measures(const struct visit *v, const struct 
 					    struct tp_record *r)
 {
 	r->at_ns = coarse_ns();
-	r->netns_cookie = v->netns_cookie;
+	r->netns_cookie = netns_cookie_of(v->hands);
 	record_times(v->tp, r);
 	record_counts(ts, v->tp, r);
 }
@@ -159,21 +159,25 @@ static __always_inline __u32 key_if(const struct tcp_sock *tp, __u8 arm)
 	return arm < TP_MAX_ARMS && arm_key[tp_within(arm, TP_MAX_ARMS)] == key ? key : 0;
 }
 
-/* Removes the connection start, and releases its assignment. */
-static __always_inline void give_back(const struct visit *v)
+/* Releases the assignment of a connection; says how many of its path were open at a time. */
+static __always_inline __u32 beside_at_end(const struct tp_conn_start *start)
 {
-	struct tp_conn_start *start = conn_start_of(tag_of(v->tp));
+	return start->flags & TP_CONN_ASSIGNED ? release_assignment(start->path) : 0;
+}
 
-	if (!start) { /* it was lost */
-		if (tp_sock_of(v->tp)->sk_socket)
+/* Removes the connection start; 0: it was lost. */
+static __always_inline void give_back(const struct visit *v, struct tp_conn_start *start)
+{
+	int is_kept = tp_sock_of(v->tp)->sk_socket != 0;
+
+	if (!start) {
+		if (is_kept)
 			leave_over(v->sk, 0);
 		return;
 	}
-	if (start->flags & TP_CONN_STEERED && tp_sock_of(v->tp)->sk_socket)
+	if (start->flags & TP_CONN_STEERED && is_kept)
 		leave_over(v->sk, key_if(v->tp, start->arm));
 	start->tag = 0;
-	if (start->flags & TP_CONN_ASSIGNED)
-		release_assignment(start->path);
 }
 
 /* A tuned window is not the congestion control's work. */
@@ -201,7 +205,7 @@ static __always_inline struct bpf_tcp_sock *begin_report(struct visit *v, struct
 	if (!v->tp || !v->sk)
 		return 0;
 	ts = bpf_tcp_sock(v->sk);
-	locate(v, place);
+	locate_again(v, place);
 	if (!ts || !v->policy)
 		return 0;
 	record_measures(v, ts, r);
@@ -273,7 +277,7 @@ static __noinline __u32 report_end(hands_t *hands, struct report *to)
 	return 1;
 }
 
-static __noinline __u32 send_end(hands_t *hands, __u32 weight, __u32 timed_out, __u32 beside)
+__noinline int send_end(hands_t *hands, __u32 weight, __u32 timed_out, __u32 beside)
 {
 	struct report report;
 
@@ -294,10 +298,15 @@ static __always_inline void emit_end(const struct visit *v)
 {
 	__u32 timed_out = tp_timed_out(v->tp) ? TP_RECORD_TIMED_OUT : 0;
 	__u32 weight = record_weight(v, bytes_acked_of(v->hands), timed_out);
+	struct tp_conn_start *start = conn_start_of(tag_of(v->tp));
+	__u32 beside = start ? beside_at_end(start) : 0;
 
-	if (weight)
-		send_end(v->hands, weight, timed_out, beside_of(tag_of(v->tp)));
-	give_back(v);
+	if (weight) {
+		send_end(v->hands, weight, timed_out, beside);
+		if (start && start->tag != tag_of(v->tp))
+			start = 0; /* another connection has taken the place meanwhile */
+	}
+	give_back(v, start);
 	count_closed(bytes_acked_of(v->hands));
 }
 

@@ -120,7 +120,7 @@ static __always_inline __u32 why_withheld(struct visit *v)
 	struct tp_refusal *refusal;
 	__u32 tag;
 
-	locate(v, &place);
+	locate_again(v, &place);
 	if (!v->policy || !v->policy->rescue || !(v->policy->arms >> (cfg.rescue_arm & 31) & 1))
 		return TP_WITHHELD_POLICY;
 	/* if not: its application has chosen since, or nobody knows who did */
@@ -254,7 +254,7 @@ static __noinline __u32 note_outcome(struct bpf_sock_ops *ctx, __u32 has_helped)
 
 	if (!v.tp || !v.sk)
 		return 0;
-	locate(&v, &place);
+	locate_again(&v, &place);
 	if (!v.policy)
 		return 0;
 	if (find_conn_start(tag_of(v.tp), &start))

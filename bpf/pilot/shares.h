@@ -74,10 +74,11 @@ static __always_inline void locate_at(struct visit *v, struct tp_node_key *place
  * whole address, without class and interface.  No policy: loopback, and that is not ours. */
 static __always_inline void locate(struct visit *v, struct tp_node_key *place)
 {
-	v->netns_cookie = netns_cookie_of(v->hands);
+	__u64 netns_cookie = netns_cookie_of(v->hands);
+
 	if (v->sk->family != AF_INET) {
 		tp_remote(v->sk, place->prefix);
-		locate_at(v, place, v->netns_cookie);
+		locate_at(v, place, netns_cookie);
 		return;
 	}
 	/* the usual case: three words are known */
@@ -86,7 +87,26 @@ static __always_inline void locate(struct visit *v, struct tp_node_key *place)
 	asm volatile("" ::: "memory"); /* a socket is read at fixed offsets only */
 	if (!cfg.manage_loopback && tp_is_loopback_ipv4(place->prefix))
 		return;
-	settle(v, place, v->netns_cookie, tp_is_private_ipv4(place->prefix));
+	settle(v, place, netns_cookie, tp_is_private_ipv4(place->prefix));
+}
+
+/* A function of its own: the verifier goes on with one outcome only.  Says whether the connection
+ * is ours. */
+__noinline int find_place(hands_t *hands, struct tp_node_key *place)
+{
+	struct visit v = begin_visit(hands, 0);
+
+	if (!v.tp || !v.sk || !place)
+		return 0;
+	locate(&v, place);
+	return v.policy != 0;
+}
+
+/* locate() for events after the start, which are few. */
+static __always_inline void locate_again(struct visit *v, struct tp_node_key *place)
+{
+	if (find_place(v->hands, place))
+		v->policy = &config()->policy[place->policy & (TP_MAX_POLICIES - 1)];
 }
 
 static __always_inline __u16 class_of(const struct visit *v, __u32 rtt_us)
@@ -291,12 +311,15 @@ static __always_inline __u8 open_beside(__u32 tag)
 	return assignment && assignment->tag == tag ? assignment->most : 0;
 }
 
-static __always_inline void release_assignment(__u32 tag)
+/* Says the same, and counts a connection as ended.  A function of its own, as above. */
+__noinline int release_assignment(__u32 tag)
 {
 	struct tp_assignment *assignment = assignment_at(tag);
 
-	if (assignment && assignment->tag == tag)
-		tp_decrement(&assignment->live);
+	if (!assignment || assignment->tag != tag)
+		return 0;
+	tp_decrement(&assignment->live);
+	return assignment->most;
 }
 
 #endif

@@ -73,15 +73,11 @@ TP_INLINE __u32 tp_cc_key(const struct tcp_sock *tp)
 	return tp->inet_conn.icsk_ca_ops->key;
 }
 
-/* name is padded with zeros, as the kernel pads its own. */
-TP_INLINE int tp_cc_is(const struct tcp_sock *tp, const char name[TP_CC_NAME_MAX])
+/* The name of the algorithm in force, as two words, padded with zeros; says whether it could be
+ * read. */
+TP_INLINE int tp_read_cc_name(const struct tcp_sock *tp, __u64 name[2])
 {
-	const __u64 *wanted = __builtin_assume_aligned(name, 8);
-	__u64 is[2] = {};
-
-	if (bpf_probe_read_kernel(is, sizeof(is), tp->inet_conn.icsk_ca_ops->name))
-		return 0;
-	return !((is[0] ^ wanted[0]) | (is[1] ^ wanted[1]));
+	return !bpf_probe_read_kernel(name, TP_CC_NAME_MAX, tp->inet_conn.icsk_ca_ops->name);
 }
 
 /* A congctl on the route is the administrator's, locked or not; the socket has

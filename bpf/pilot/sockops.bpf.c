@@ -53,7 +53,7 @@ struct opened_path {
 };
 
 /* o: 0 if no policy has a tuning on. */
-static __noinline __u32 opened(struct bpf_sock_ops *ctx, __u32 flags, struct opened_path *o)
+__noinline int opened(struct bpf_sock_ops *ctx, __u32 flags, struct opened_path *o)
 {
 	struct tp_path_key key = {};
 	struct visit v = begin_visit(ctx, &key);

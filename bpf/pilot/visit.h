@@ -23,7 +23,6 @@ struct visit {
 	const struct tp_policy_config *policy; /* 0: it stays on this host, not ours */
 	struct tp_path_key *key;	       /* 0: no tuning asks for it here */
 	struct tp_path *path;		       /* 0: it has no path */
-	__u64 netns_cookie;		       /* of locate() */
 	__u32 slot;			       /* the path's number in the table */
 	struct known in_force;
 	__u8 flags;  /* enum tp_conn_flags */

@@ -81,7 +81,9 @@ pub fn rows(data: &[u8]) {
         };
         let number = usize::from(*number) % rows.len();
         let row = &mut rows[number].1;
-        let body = row.len() - 4;
+        let Some(body @ 1..) = row.len().checked_sub(4) else {
+            continue; // cut off by a patch before
+        };
         let at = (usize::from(*far) << 8 | usize::from(*near)) % body;
         let end = body.min(at + bytes.len());
         row[at..end].copy_from_slice(&bytes[..end - at]);

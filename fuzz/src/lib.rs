@@ -2,7 +2,8 @@
 //! code (found by its sanitizers), or a broken promise of a reader is a fault.
 //!
 //! `make fuzz SECONDS=60` runs each target so long, from the inputs in `corpus/TARGET`. Inputs that once failed are
-//! in `regressions/TARGET`; `cargo test -p tcpilot-fuzz` gives both to their target.
+//! in `regressions/TARGET`; `cargo test -p tcpilot-fuzz` gives both to their target. Its test `mutations` changes known
+//! inputs at random, many more of them than libFuzzer runs in the same time.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -12,7 +13,8 @@
 mod daemon;
 mod fleet;
 mod learner;
-mod watch;
+pub mod mutate;
+pub mod watch;
 
 pub use daemon::{config, netlink, protocol, state};
 pub use fleet::fleet;

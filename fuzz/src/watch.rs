@@ -46,29 +46,76 @@ pub fn capture(data: &[u8]) {
     check(&judge, packets);
 }
 
+/// A watched device.
+pub struct Device {
+    judge: Judge,
+    at_ns: u64,
+    packets: u64,
+}
+
+impl Default for Device {
+    fn default() -> Device {
+        Device {
+            judge: judge(),
+            at_ns: 1_000_000_000,
+            packets: 0,
+        }
+    }
+}
+
+impl Device {
+    /// A packet, so long after the last one. `length`: on the wire.
+    pub fn take(&mut self, wait_ns: u64, link_type: i32, length: usize, data: &[u8]) {
+        self.at_ns += wait_ns;
+        self.packets += 1;
+        self.judge.take(&Frame {
+            at_ns: Some(self.at_ns),
+            length: data.len().max(length),
+            data,
+            link_type,
+            device: 1,
+        });
+    }
+
+    /// # Panics
+    /// If a flow has what its packets cannot have given it.
+    pub fn check(&self) {
+        check(&self.judge, self.packets);
+    }
+
+    /// Packets of flows, as far as they could be parsed.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
+        self.judge.counts().taken
+    }
+}
+
+/// Link types: Ethernet, raw IP, both of Linux's cooked captures, and an unknown one.
+pub const LINK_TYPES: [i32; 5] = [1, 101, 113, 276, 0];
+
 /// Packets at a device, without a file's format: the link type, then for each its delay in 16 microseconds, its
 /// length on the wire, its captured length, and its bytes.
 pub fn packets(data: &[u8]) {
+    let mut device = Device::default();
+    each_packet(data, |wait_ns, link_type, length, bytes| {
+        device.take(wait_ns, link_type, length, bytes);
+    });
+    device.check();
+}
+
+/// The packets of such an input: time since the last one in ns, link type, length on the wire, and bytes.
+pub fn each_packet(data: &[u8], mut take: impl FnMut(u64, i32, usize, &[u8])) {
     let Some((link_type, mut rest)) = data.split_first() else {
         return;
     };
-    let mut judge = judge();
-    let (mut at_ns, mut packets) = (1_000_000_000, 0);
+    let link_type = LINK_TYPES[usize::from(*link_type) % LINK_TYPES.len()];
     while let [wait, length, captured, more @ ..] = rest {
         let bytes = usize::from(*captured).min(more.len()).min(FRAME_MOST);
         let (data, after) = more.split_at(bytes);
-        at_ns += u64::from(*wait) * 16_000;
-        packets += 1;
-        judge.take(&Frame {
-            at_ns: Some(at_ns),
-            length: bytes.max(usize::from(*length) * 8),
-            data,
-            link_type: [1, 101, 113, 276, 0][usize::from(*link_type) % 5],
-            device: 1,
-        });
+        let length = usize::from(*length) * 8;
+        take(u64::from(*wait) * 16_000, link_type, length, data);
         rest = after;
     }
-    check(&judge, packets);
 }
 
 /// A model's file. An accepted one must judge any features within its own tables.

@@ -260,3 +260,27 @@ fn a_time_namespace_does_not_stop_steering() {
     assert_eq!(pilot.opened("drawn"), 3);
     assert!(pilot.path(FAR)["age_s"].as_f64().unwrap() < 60.0);
 }
+
+/// The kernel verifies the program that steers at each start: most of a start's time. Kernels before 6.12 look at more
+/// instructions.
+#[test]
+fn steering_program_is_verified_soon() {
+    const SOCKOPS: &str = "prog_type:\t13\n";
+    let lab = Lab::new();
+    let pilot = lab.pilot(ALWAYS_BBR);
+    let folder = format!("/proc/{}/fdinfo", pilot.pid());
+    let texts = fs::read_dir(folder)
+        .unwrap()
+        .filter_map(|file| fs::read_to_string(file.ok()?.path()).ok());
+    let verified: Vec<u32> = texts
+        .filter(|text| text.contains(SOCKOPS))
+        .filter_map(|text| {
+            text.lines()
+                .find_map(|line| line.strip_prefix("verified_insns:\t")?.parse().ok())
+        })
+        .collect();
+    assert!(
+        matches!(verified[..], [one] if one < 40_000),
+        "{verified:?}"
+    );
+}

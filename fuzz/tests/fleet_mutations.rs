@@ -1,7 +1,7 @@
 //! The decoders of what other hosts say, with changed bytes of the known inputs of the fuzz target `fleet`. No input may
 //! end the reader, and bytes that can be read are written again as they were.
 //!
-//!     COUNT=100000000 cargo test --release -p tcpilot-fleet --test mutations -- --nocapture
+//!     COUNT=100000000 cargo test --release -p tcpilot-fuzz --test fleet_mutations -- --nocapture
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::{
@@ -12,6 +12,7 @@ use std::{
 };
 
 use tcpilot_fleet::{format, manifest};
+use tcpilot_fuzz::mutate::mutate;
 use tcpilot_random::Random;
 
 const SEED: u64 = 8201;
@@ -20,49 +21,13 @@ const LONGEST: usize = 4096;
 
 /// The inputs of the fuzz target: a byte for the kind, and the rest.
 fn known() -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/fleet");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/fleet");
     let files = fs::read_dir(folder).expect("the corpus is in the tree");
     let read = |file: std::io::Result<fs::DirEntry>| fs::read(file.ok()?.path()).ok();
     let mut known: Vec<_> = files.filter_map(read).collect();
     known.retain(|input| input.len() > 1 && input.len() <= LONGEST);
     known.sort();
     known
-}
-
-/// A whole number that a length, a count or a version may be taken for.
-fn extreme(random: &mut Random) -> u64 {
-    let exact = 1u64 << random.below(64);
-    match random.below(4) {
-        0 => exact,
-        1 => exact.wrapping_sub(1),
-        2 => exact.wrapping_neg(),
-        _ => random.bits(),
-    }
-}
-
-/// One to four changes.
-fn mutate(random: &mut Random, known: &[Vec<u8>], input: &mut Vec<u8>) {
-    for _ in 0..=random.below(4) {
-        let at = random.below(input.len().max(1));
-        let width = 1 << random.below(4);
-        let end = (at + width).min(input.len());
-        match random.below(6) {
-            0 if at < input.len() => input[at] ^= 1 << random.below(8),
-            1 => input[at..end].copy_from_slice(&extreme(random).to_le_bytes()[..end - at]),
-            2 => input.truncate(at),
-            3 => drop(input.drain(at..end)),
-            4 => {
-                let other = &known[random.below(known.len())];
-                let from = random.below(other.len());
-                input.splice(at..end, other[from..].iter().copied());
-            }
-            _ => {
-                let bytes = extreme(random).to_le_bytes();
-                input.splice(at..at, bytes[..width].iter().copied());
-            }
-        }
-    }
-    input.truncate(LONGEST);
 }
 
 /// Whether it could be read.
@@ -98,7 +63,7 @@ fn no_bytes_end_the_reader() {
                 let (mut input, mut whole) = (Vec::new(), Vec::new());
                 for _ in 0..count / threads {
                     input.clone_from(&known[random.below(known.len())]);
-                    mutate(&mut random, known, &mut input);
+                    mutate(&mut random, known, LONGEST, &mut input);
                     let body = input.get(1..).unwrap_or_default();
                     let is_read = decode(&mut random, body, &mut whole);
                     read.fetch_add(usize::from(is_read), Relaxed);
