@@ -19,8 +19,9 @@ enum tp_loss_verdict {
 	TP_VERDICT_NONE = 0,
 	TP_VERDICT_SWITCH = 1, /* loss lasts, and the connection does not cause it */
 	TP_VERDICT_HELPED = 2,
-	TP_VERDICT_UNDO = 3, /* the switch did not help */
-	TP_VERDICT_OWN = 4,  /* it came with a queue, filled by it or its neighbours */
+	TP_VERDICT_UNDO = 3,  /* the switch did not help */
+	TP_VERDICT_OWN = 4,   /* it came with a queue, filled by it or its neighbours */
+	TP_VERDICT_EARLY = 5, /* as SWITCH, if the learner has little hope for its algorithm */
 };
 
 /* The reason not to rescue a connection after all. */

@@ -9,7 +9,7 @@
  * come back as fast as ever.  Bouts count if they follow each other after slow start, without a
  * queue: each came although the window had been reduced for the last one.  If three of them make
  * a heavy loss, or eight a light one, the algorithm is the wrong one, as it takes these losses for
- * congestion.
+ * congestion.  One heavy bout is enough where the learner would hardly choose the algorithm again.
  *
  * With jitter, or a queue filled by others, the cause is uncertain, and nothing is done.  The
  * learner compares whole connections, without such a guess.
@@ -141,6 +141,16 @@ TP_INLINE int tp_loss_lasts(const struct tp_rescue *r, const struct tp_loss_now 
 	       tp_loss_is_heavy(tp_lost_since(r, n), n->sent - r->sent, t->min_sent, shift);
 }
 
+/* Whether one bout is heavy by half of the least number of segments: one loss in 32 to 63, say. */
+TP_INLINE int tp_is_early(const struct tp_rescue *r, const struct tp_loss_now *n,
+			  const struct tp_rescue_terms *t)
+{
+	return !(r->flags & TP_RESCUE_RESTART) &&
+	       n->busy_ticks - r->busy_ticks >= TP_RESCUE_TICKS &&
+	       tp_loss_is_heavy(tp_lost_since(r, n), n->sent - r->sent, t->min_sent / 2,
+				t->loss_shift);
+}
+
 /* A new bout.  cwnd and ssthresh show whether it ended a slow start, which always overshoots. */
 TP_INLINE __u32 tp_rescue_bout(struct tp_rescue *r, const struct tp_loss_now *n,
 			       const struct tp_rescue_terms *t)
@@ -166,6 +176,8 @@ TP_INLINE __u32 tp_rescue_bout(struct tp_rescue *r, const struct tp_loss_now *n,
 		return TP_VERDICT_SWITCH;
 	if (r->bouts >= TP_RESCUE_LIGHT_BOUTS && tp_is_told(r, n, t))
 		tp_rescue_begin(r, n);
+	else if (tp_is_early(r, n, t))
+		return TP_VERDICT_EARLY;
 	return TP_VERDICT_NONE;
 }
 

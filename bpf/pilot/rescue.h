@@ -100,19 +100,31 @@ static __always_inline struct tp_refusal *refusal_at(__u32 tag)
 	return bpf_map_lookup_elem(&refusals, &index);
 }
 
-/* Whether the choice distribution of the path, or else of its group, has no share left for the
- * rescue's algorithm: then the learner has little hope for it.  A distribution further up says too
- * little about this path. */
-static __always_inline int is_worse_by_choice_dist(const struct tp_node_key *place)
+/* With less than this share the learner has little hope for an algorithm: a quarter. */
+#define TP_LITTLE_SHARE 0x4000
+
+/* What the choice distribution of the path, or else of its group, says of a rescue.  A distribution
+ * further up says too little about this path.  If it has no share left for the rescue's algorithm,
+ * there is none.  An early one needs that it has little for the connection's own. */
+static __always_inline __u32 withheld_by_choice_dist(const struct tp_node_key *place, __u8 arm,
+						     __u32 is_early)
 {
 	struct tp_shares shares = {};
+	int is_known = learner_status.levels && nearest_choice_dist(place, &shares) &&
+		       shares.level <= TP_LEVEL_GROUP;
 
-	return learner_status.levels && nearest_choice_dist(place, &shares) &&
-	       shares.level <= TP_LEVEL_GROUP && !tp_probability(shares.upto, cfg.rescue_arm);
+	if (is_known && !tp_probability(shares.upto, cfg.rescue_arm))
+		return TP_WITHHELD_CHOICE_DIST;
+	if (!is_early)
+		return TP_WITHHELD_COUNT;
+	return is_known && arm < TP_MAX_ARMS &&
+		       tp_probability(shares.upto, tp_within(arm, TP_MAX_ARMS)) < TP_LITTLE_SHARE
+		   ? TP_WITHHELD_COUNT
+		   : TP_WITHHELD_CHOICE_DIST;
 }
 
 /* The reason not to rescue a connection after all: enum tp_withheld; TP_WITHHELD_COUNT: none. */
-static __always_inline __u32 why_withheld(struct visit *v)
+static __always_inline __u32 why_withheld(struct visit *v, __u32 is_early)
 {
 	__u32 now = bpf_ktime_get_coarse_ns() >> TP_OPENED_SHIFT;
 	struct tp_node_key place = {};
@@ -140,7 +152,7 @@ static __always_inline __u32 why_withheld(struct visit *v)
 	if (refusal && tp_refusal_holds(refusal, tag, now, cfg.rescue_retry_s))
 		return TP_WITHHELD_FAILED;
 	place.class = choice_dist_class(start.class);
-	return is_worse_by_choice_dist(&place) ? TP_WITHHELD_CHOICE_DIST : TP_WITHHELD_COUNT;
+	return withheld_by_choice_dist(&place, start.arm, is_early);
 }
 
 /* The losses of a visited connection; 0 if it cannot be steered, or is not under watch. */
@@ -149,8 +161,9 @@ static __always_inline struct tp_rescue *rescue_of(const struct visit *v)
 	return v->tp && v->sk ? bpf_sk_storage_get(&rescues, v->sk, 0, 0) : 0;
 }
 
-/* Whether it may be rescued.  If not, the reason is counted once, and the watch goes on. */
-static __noinline __u32 may_rescue(struct bpf_sock_ops *ctx)
+/* Whether it may be rescued.  If not, the reason is counted once, and the watch goes on.  An early
+ * rescue may be made later. */
+static __noinline __u32 may_rescue(struct bpf_sock_ops *ctx, __u32 is_early)
 {
 	struct visit v = begin_visit(ctx, 0);
 	struct tp_rescue *r = rescue_of(&v);
@@ -159,9 +172,9 @@ static __noinline __u32 may_rescue(struct bpf_sock_ops *ctx)
 
 	if (!r)
 		return 0;
-	why = why_withheld(&v);
-	if (why == TP_WITHHELD_COUNT)
-		return 1;
+	why = why_withheld(&v, is_early);
+	if (why == TP_WITHHELD_COUNT || is_early)
+		return why == TP_WITHHELD_COUNT;
 	loss_now(v.tp, &now);
 	tp_rescue_begin(r, &now);
 	if (!(r->flags & TP_RESCUE_WITHHELD))
@@ -285,9 +298,12 @@ static __noinline __u32 emit_segment(struct bpf_sock_ops *ctx, __u32 flags, __u3
 
 static __always_inline __u32 judged_loss(struct bpf_sock_ops *ctx)
 {
-	switch (judge_loss(ctx)) {
+	__u32 verdict = judge_loss(ctx);
+
+	switch (verdict) {
 	case TP_VERDICT_SWITCH:
-		if (!may_rescue(ctx) || !rescue_now(ctx))
+	case TP_VERDICT_EARLY:
+		if (!may_rescue(ctx, verdict == TP_VERDICT_EARLY) || !rescue_now(ctx))
 			break;
 		emit_segment(ctx, TP_RECORD_RESCUED, TP_WHY_RESCUED);
 		break;

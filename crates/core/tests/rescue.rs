@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use tcpilot_abi::{
-    TP_RESCUE_KEPT, TP_RESCUE_TRIED, TP_VERDICT_HELPED, TP_VERDICT_NONE, TP_VERDICT_OWN,
-    TP_VERDICT_SWITCH, TP_VERDICT_UNDO,
+    TP_RESCUE_KEPT, TP_RESCUE_TRIED, TP_VERDICT_EARLY, TP_VERDICT_HELPED, TP_VERDICT_NONE,
+    TP_VERDICT_OWN, TP_VERDICT_SWITCH, TP_VERDICT_UNDO,
 };
 use tcpilot_core::rescue::{
     TP_RESCUE_ROUNDS, tp_loss_now, tp_refusal, tp_refusal_holds, tp_refusal_note, tp_rescue,
@@ -89,13 +89,35 @@ impl Connection {
 
 #[test]
 fn third_bout_of_heavy_loss_without_queue_switches() {
-    let none = TP_VERDICT_NONE;
+    let (none, early) = (TP_VERDICT_NONE, TP_VERDICT_EARLY);
     let mut heavy = Connection::new();
-    assert_eq!(heavy.bouts(3, 50), [none, none, TP_VERDICT_SWITCH]);
+    assert_eq!(heavy.bouts(3, 50), [early, early, TP_VERDICT_SWITCH]);
     let mut rare = Connection::new();
     assert_eq!(rare.bouts(16, 600), [none; 16]);
     // After a long time of rare loss, later losses are judged by themselves.
     assert!(rare.bouts(7, 30).contains(&TP_VERDICT_SWITCH));
+}
+
+#[test]
+fn one_heavy_bout_without_queue_is_enough_for_an_early_rescue() {
+    let (none, early) = (TP_VERDICT_NONE, TP_VERDICT_EARLY);
+    assert_eq!(Connection::new().bout(63, 50), early);
+    assert_eq!(Connection::new().bout(31, 50), none, "too few segments");
+    assert_eq!(Connection::new().bout(64, 50), none, "not heavy");
+    assert_eq!(Connection::new().bout(63, 4), none, "too short a time");
+    let mut queued = Connection::new();
+    queued.now.srtt_us = 48_000;
+    assert_ne!(queued.bout(63, 50), early);
+    let mut restarted = Connection::new();
+    restarted.bout(70, 50);
+    restarted.now.cwnd = restarted.now.ssthresh - 1;
+    restarted.bout(30, 50);
+    restarted.now.cwnd = restarted.now.ssthresh;
+    assert_eq!(
+        restarted.sends(20, 4, 50),
+        none,
+        "a slow start ended within it"
+    );
 }
 
 #[test]
@@ -160,7 +182,7 @@ fn a_queue_means_that_the_loss_is_congestion() {
         (connection.now.rtt_us, connection.now.srtt_us) = (calm.rtt_us, calm.srtt_us);
         assert_eq!(
             connection.bouts(2, 50),
-            [TP_VERDICT_NONE; 2],
+            [TP_VERDICT_EARLY; 2],
             "it begins anew"
         );
         assert_eq!(connection.bout(50, 50), TP_VERDICT_SWITCH);
@@ -210,7 +232,7 @@ fn end_of_slow_start_is_not_path_loss() {
     assert_eq!(connection.sends(50, 40, 50), TP_VERDICT_NONE);
     assert_eq!(connection.bouts(6, 50), [TP_VERDICT_NONE; 6]);
     connection.now.cwnd = connection.now.ssthresh;
-    assert_eq!(connection.bouts(2, 50), [TP_VERDICT_NONE; 2]);
+    assert_eq!(connection.bouts(2, 50), [TP_VERDICT_EARLY; 2]);
     assert_eq!(connection.bout(50, 50), TP_VERDICT_SWITCH);
 }
 
