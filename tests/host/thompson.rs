@@ -94,7 +94,7 @@ fn the_better_algorithm_wins_for_new_neighbours_too() {
     let lab = Lab::new();
     let _way = way(
         &lab,
-        ",loss=0.02,seed=5",
+        ",loss=0.05,seed=5",
         "tbf rate 40mbit burst 15kb latency 50ms",
     );
     let pilot = lab.pilot(RENO_OR_BBR);
