@@ -17,7 +17,7 @@ use tcpilot_abi::{
 use tcpilot_core::choice_dist::DistPlace as NodePlace;
 use tcpilot_tests::{Actor, Child, Lab, Place, Sink, folder, sh, until};
 
-use crate::learner::{ALL_RENO, BBR, CERTAIN, Learner, RENO, config, name, place_of};
+use crate::learner::{ALL_RENO, BBR, CERTAIN, Learner, RENO, bbr, config, name, place_of};
 
 /// The far end of another way, with a public address: only those have neighbours.
 pub const OTHER: &str = "198.51.100.2";
@@ -112,6 +112,43 @@ fn random_loss_is_rescued_and_charged_by_segment() {
     assert!(end.bytes_acked > left.bytes_acked, "{end:?}");
     let counters = learner.pilot.counters();
     assert_eq!((counters.rescues, counters.rescues_undone), (1, 0));
+}
+
+/// How many of at most twenty short connections were rescued, up to the first. The learner gives this share of its
+/// path's connections to bbr, once a connection has begun with reno.
+fn rescues_of_short_connections(bbr_share: u16) -> u64 {
+    let lab = Lab::new();
+    let _way = lossy_way(&lab);
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let mut config = rescuing();
+    // Three bouts decide from the 400th segment on, one from the 300th. Nobody sends 400.
+    config.loss_min_segments = 200;
+    let mut learner = Learner::new(&lab, &config);
+    learner.put(TP_LEVEL_GLOBAL, &NodePlace::default(), ALL_RENO, 1);
+    let mut application = lab.actor();
+    let mut place = None;
+    for generation in 2..22 {
+        learner.ends.heartbeat.renew();
+        application.tell(&format!("connect {OTHER}:5300"));
+        if let Some(place) = &place {
+            learner.put(TP_LEVEL_PATH, place, bbr(bbr_share), generation);
+        }
+        application.tell("send 500000");
+        application.tell("close");
+        let record = learner.record();
+        if learner.pilot.counters().rescues > 0 {
+            break;
+        }
+        let known = place.insert(place_of(&record));
+        learner.put(TP_LEVEL_PATH, known, ALL_RENO, generation);
+    }
+    learner.pilot.counters().rescues
+}
+
+#[test]
+fn one_bout_is_enough_only_where_the_learner_has_little_hope() {
+    assert_eq!(rescues_of_short_connections(0xd000), 1);
+    assert_eq!(rescues_of_short_connections(0xb000), 0);
 }
 
 /// A connection with pauses, which restarts after each, on a way that loses one packet in 67.
