@@ -89,7 +89,7 @@ fn upgrades_under_load_keep_and_steer_every_connection() {
     let pilot = lab.pilot(&format!("{ALWAYS_BBR}\n[learner]\nbytes_min = 1000"));
     lab.upload(FAR, 1, 1_000_000);
     pilot.wait_closed(1);
-    let mut hold = hold(&lab, connections, 10 + 3 * upgrades);
+    let mut hold = hold(&lab, connections, 10 + 6 * upgrades);
     until("all connections are open", || {
         (pilot.remembered().len() as u64 == connections).then_some(())
     });
