@@ -1,6 +1,6 @@
 //! Each fuzz target, with changed bytes of its known inputs: many more than libFuzzer runs in the same time, and blind.
 //!
-//!     COUNT=1000000 TARGET=config cargo test --release -p tcpilot-fuzz --test mutations
+//!     COUNT=1000000 TARGET=config cargo test -p tcpilot-fuzz --test mutations
 //!
 //! gives a target so many; without `TARGET` all of them, one after the other.
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]

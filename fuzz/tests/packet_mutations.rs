@@ -1,7 +1,9 @@
 //! The watch's parsers, with changed bytes of packets of many kinds: TCP and QUIC over IPv4 and IPv6, behind tags and
 //! tunnels. No packet may end the program, nor give a flow more than its bytes can.
 //!
-//!     COUNT=100000000 cargo test --release -p tcpilot-fuzz --test packet_mutations -- --nocapture
+//!     COUNT=100000000 cargo test -p tcpilot-fuzz --test packet_mutations -- --nocapture
+//!
+//! Not with `--release`: only a debug build of the C ends at undefined behaviour.
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::{env, fs, path::Path};
