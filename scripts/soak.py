@@ -38,6 +38,8 @@ NAME = "tpsoak"
 # A child ends with this script, however that ends.
 BOUND = ["setpriv", "--pdeathsig", "TERM"]
 LOOK_EVERY_S = 10
+# A host with other work is slow. A daemon that hangs is slower.
+PATIENCE_S = 300
 GROWTH_MAX = 1.1
 # Below this many seconds a piece is too short to tell growth from its start.
 JUDGED_S = 600
@@ -69,14 +71,14 @@ class Soak:
         self.failed: list[str] = []
         self.daemon: subprocess.Popen | None = None
 
-    def command(self, *words: object, inside: bool = False, seconds: float = 60) -> str:
+    def command(self, *words: object, inside: bool = False) -> str:
         """A command's standard output; a failure is noted."""
         whole = ["ip", "netns", "exec", self.near] if inside else []
         whole += [str(self.binaries / str(words[0])), *map(str, words[1:])]
         try:
-            done = subprocess.run(whole, capture_output=True, text=True, timeout=seconds)
+            done = subprocess.run(whole, capture_output=True, text=True, timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
-            self.failed.append(f"{' '.join(whole)}: not done after {seconds} s")
+            self.failed.append(f"{' '.join(whole)}: not done after {PATIENCE_S} s")
             return ""
         if done.returncode:
             said = done.stderr.strip()[-300:]

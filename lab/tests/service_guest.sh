@@ -1,8 +1,8 @@
 # In a machine whose first process is systemd: installs the package, runs the service, upgrades, purges.
 # Called by test_service_vm.py, which reads what it prints: a line each, a name and what was seen.
 #
-#   sh service_guest.sh PACKAGE NEWER_PACKAGE FLOWGEN
-package=$1 newer=$2 flowgen=$3
+#   sh service_guest.sh PACKAGE NEWER_PACKAGE DOCUMENTS FLOWGEN
+package=$1 newer=$2 documents=$3 flowgen=$4
 drop_in=/etc/systemd/system/tcpilot.service.d/namespaces.conf
 
 see() { # name: what was seen
@@ -127,8 +127,10 @@ until_true sh -c 'ip netns exec far ss -Hltn | grep -q :5202'
 hold=$!
 until_true sh -c '[ "$(ss -Htn state established dport = :5202 | wc -l)" = 5 ]'
 see namespaces "$(namespaces)"
+dpkg -i "$documents" >/run/dpkg.log 2>&1 || cat /run/dpkg.log >&2
 mkdir -p "${drop_in%/*}"
 sed -n '/^```ini/,/^```$/p' /usr/share/doc/tcpilot/docs/use/install.md | sed -n '2,/^```$/p' | grep -v '^```' >$drop_in
+see drop_in "$(head -n 2 $drop_in | tr '\n' ' ')"
 systemctl daemon-reload
 systemctl restart tcpilot
 see namespaces_entered "$(namespaces)"
@@ -141,6 +143,6 @@ pid=$(property MainPID)
 # --- Remove and purge, while it runs.
 dpkg --remove tcpilot >/run/dpkg.log 2>&1
 see removed "$? $([ -e "/proc/$pid" ] && echo running) $(ls /var/lib/tcpilot)"
-dpkg --purge tcpilot >/run/dpkg.log 2>&1
+dpkg --purge tcpilot tcpilot-doc >/run/dpkg.log 2>&1
 see purged "$? $(ls -d /etc/tcpilot /var/lib/tcpilot /run/tcpilot /usr/share/tcpilot /usr/share/doc/tcpilot 2>/dev/null | wc -l)"
 see unit_gone "$(systemctl cat tcpilot.service >/dev/null 2>&1; echo $?)"

@@ -35,7 +35,8 @@ def ended(release: str, newer: Path) -> Result | VmError:
         memory="1G",
     )
     flowgen = debs.ROOT / "target" / "release" / "flowgen"
-    return debs.ended(machine, "service_guest.sh", [debs.package("tcpilot"), newer, flowgen])
+    packages = [debs.package("tcpilot"), newer, debs.package("tcpilot-doc")]
+    return debs.ended(machine, "service_guest.sh", [*packages, flowgen])
 
 
 @pytest.fixture(params=debs.RELEASES)
@@ -94,6 +95,7 @@ def test_an_upgrade_under_load_detaches_nothing(facts: dict[str, str]) -> None:
 
 def test_the_documented_drop_in_allows_entering_namespaces(facts: dict[str, str]) -> None:
     assert facts["namespaces"] == '"netns":"host"'
+    assert facts["drop_in"] == "[Service] CapabilityBoundingSet=CAP_SYS_ADMIN"
     assert facts["namespaces_entered"] == '"netns":"far""netns":"host"'
 
 
