@@ -7,7 +7,10 @@ use tcpilot_fleet::format::{ROWS_MAX, decode, encode};
 use tcpilot_fleet::merge::says_without;
 use tcpilot_fleet::translate::Translation;
 use tcpilot_fleet::trust::HOST_GUESS;
-use tcpilot_fleet::{Groups, HostPairs, Own, Part, Place, PlacePairs, Reader, State, merge};
+use tcpilot_fleet::{
+    Group, Groups, HostPairs, Merged, Own, Part, Place, PlacePairs, Reader, State, merge,
+};
+use tcpilot_learner::Observation;
 use tcpilot_learner::gaussian::Information;
 
 use crate::host::{Cost, Host, Known};
@@ -76,7 +79,7 @@ impl Crowd {
 }
 
 /// A host's place, its name, and what it says.
-type Said = (usize, String, Groups<CONTRASTS>);
+pub type Said = (usize, String, Groups<CONTRASTS>);
 
 /// Everything that a seed gives: the world, and what peers of each place say.
 pub struct Fleet {
@@ -147,7 +150,7 @@ pub fn lie(world: &World, honest: &Groups<CONTRASTS>, kind: Lie) -> Groups<CONTR
             _ if kind == Lie::Opposite && top == Some(c + 1) => -height,
             _ => rewards[c + 1],
         });
-        let group = tcpilot_fleet::Group::of(&lineage(i, 0).group).unwrap();
+        let group = Group::of(&lineage(i, 0).group).unwrap();
         said.insert(group, claim(means, precision));
     }
     travelled(&said)
@@ -170,7 +173,7 @@ impl Fleet {
     }
 
     /// The peers' states as a reader has them.
-    fn states(&self, crowd: &Crowd) -> Vec<Said> {
+    pub fn states(&self, crowd: &Crowd) -> Vec<Said> {
         let mut states = Vec::new();
         for (place, said) in self.said.iter().enumerate() {
             let is_home = place == 0;
@@ -201,53 +204,94 @@ impl Fleet {
             _ => heard,
         };
         let mut newcomer = Host::new(self.seed, NEWCOMER);
-        let mut rounds = Rounds::default();
-        let mut heard_s = f64::MIN;
-        for round in 0..connections {
-            let (mut all, mut aimed) = (Cost::default(), Cost::default());
-            for i in 0..GROUPS {
-                let part = (round * GROUPS + i) as f64 / (connections * GROUPS) as f64;
-                let now_s = HOUR_S * (1.0 + part);
-                if !states.is_empty() && now_s - heard_s >= REFRESH_S {
-                    heard_s = now_s;
-                    let own = newcomer.knowledge(now_s);
-                    newcomer.hear(&merge(&states, &own, now_s - HOUR_S), now_s);
-                }
-                let cost = newcomer.connect(&self.worlds[0], i, now_s);
-                add(&mut all, &cost, GROUPS);
-                if i % AIMED == 0 {
-                    add(&mut aimed, &cost, GROUPS / AIMED);
-                }
-            }
-            rounds.all.push(all);
-            rounds.aimed.push(aimed);
-        }
-        rounds
+        let mut ear = Merging {
+            states: &states,
+            merge,
+        };
+        first_hour(&mut newcomer, &self.worlds[0], connections, &mut ear)
     }
+}
+
+/// What a newcomer hears by.
+pub trait Ear {
+    /// Hears others again; `age_s` seconds after they spoke.
+    fn hear(&mut self, host: &mut Host, age_s: f64);
+
+    /// Looks at a connection of its own, which the host has learned.
+    fn look(&mut self, _host: &mut Host, _seen: &Observation) {}
+
+    /// Seconds between two merges.
+    fn refresh_s(&self) -> f64 {
+        REFRESH_S
+    }
+}
+
+/// Hears nobody.
+pub struct Deaf;
+
+impl Ear for Deaf {
+    fn hear(&mut self, _: &mut Host, _: f64) {}
+}
+
+/// Merges what others say.
+struct Merging<'a> {
+    states: &'a [Said],
+    merge: fn(&[Said], &Groups<CONTRASTS>, f64) -> Groups<CONTRASTS>,
+}
+
+impl Ear for Merging<'_> {
+    fn hear(&mut self, host: &mut Host, age_s: f64) {
+        if !self.states.is_empty() {
+            let own = host.knowledge(HOUR_S + age_s);
+            let heard = (self.merge)(self.states, &own, age_s);
+            host.hear(&heard, HOUR_S + age_s);
+        }
+    }
+}
+
+/// A newcomer meets each prefix `connections` times within an hour, and hears others again and again.
+pub fn first_hour(
+    newcomer: &mut Host,
+    world: &World,
+    connections: usize,
+    ear: &mut impl Ear,
+) -> Rounds {
+    let mut rounds = Rounds::default();
+    let mut heard_s = f64::MIN;
+    for round in 0..connections {
+        let (mut all, mut aimed) = (Cost::default(), Cost::default());
+        for i in 0..GROUPS {
+            let part = (round * GROUPS + i) as f64 / (connections * GROUPS) as f64;
+            let now_s = HOUR_S * (1.0 + part);
+            if now_s - heard_s >= ear.refresh_s() {
+                heard_s = now_s;
+                ear.hear(newcomer, now_s - HOUR_S);
+            }
+            let (cost, seen) = newcomer.meet(world, i, now_s);
+            newcomer.learn(&seen);
+            ear.look(newcomer, &seen);
+            add(&mut all, &cost, GROUPS);
+            if i % AIMED == 0 {
+                add(&mut aimed, &cost, GROUPS / AIMED);
+            }
+        }
+        rounds.all.push(all);
+        rounds.aimed.push(aimed);
+    }
+    rounds
 }
 
 impl Fleet {
     /// A newcomer whose foreign messages are replaced by nothing, again and again.
     pub fn deaf_newcomer(&self, connections: usize) -> Rounds {
-        let mut newcomer = Host::new(self.seed, NEWCOMER);
-        let mut rounds = Rounds::default();
-        for round in 0..connections {
-            let mut all = Cost::default();
-            for i in 0..GROUPS {
-                let part = (round * GROUPS + i) as f64 / (connections * GROUPS) as f64;
-                let now_s = HOUR_S * (1.0 + part);
-                if i == 0 {
-                    newcomer.hear(&Groups::new(), now_s);
-                }
-                add(
-                    &mut all,
-                    &newcomer.connect(&self.worlds[0], i, now_s),
-                    GROUPS,
-                );
+        struct Nothing;
+        impl Ear for Nothing {
+            fn hear(&mut self, host: &mut Host, age_s: f64) {
+                host.hear(&Groups::new(), HOUR_S + age_s);
             }
-            rounds.all.push(all);
         }
-        rounds
+        let mut newcomer = Host::new(self.seed, NEWCOMER);
+        first_hour(&mut newcomer, &self.worlds[0], connections, &mut Nothing)
     }
 
     /// Squared errors over their variances of what peers say of the contrasts that they have tried: 1 on average if
@@ -256,7 +300,7 @@ impl Fleet {
         let mut squares = Vec::new();
         for (world, said) in self.worlds.iter().zip(&self.said) {
             for i in 0..GROUPS {
-                let group = tcpilot_fleet::Group::of(&lineage(i, 0).group).unwrap();
+                let group = Group::of(&lineage(i, 0).group).unwrap();
                 let rewards = world.group(i);
                 for known in said.iter().filter_map(|groups| groups.get(&group)) {
                     let votes = tcpilot_fleet::vote::known(known);
@@ -290,7 +334,11 @@ pub fn peer_of_sites(
     world: &World,
     meets: impl Fn(usize) -> bool,
 ) -> Groups<CONTRASTS> {
-    let mut host = Host::new(seed, number);
+    said_by(Host::new(seed, number), world, meets)
+}
+
+/// What a host says that has met these sites in the hour before.
+pub fn said_by(mut host: Host, world: &World, meets: impl Fn(usize) -> bool) -> Groups<CONTRASTS> {
     for round in 0..MET {
         for i in (0..GROUPS).filter(|i| meets(i % SITES)) {
             let part = (round * GROUPS + i) as f64 / (MET * GROUPS) as f64;
@@ -300,17 +348,25 @@ pub fn peer_of_sites(
     travelled(&host.knowledge(HOUR_S))
 }
 
+/// Knowledge that others said so many seconds ago.
+pub fn old(said: &Groups<CONTRASTS>, age_s: f64) -> Groups<CONTRASTS> {
+    let old = |(group, said): (&Group, &Known)| Some((*group, aged(said, age_s)?));
+    said.iter().filter_map(old).collect()
+}
+
 /// The foreign messages for a reader at home.
-fn heard(states: &[Said], own: &Groups<CONTRASTS>, age_s: f64) -> Groups<CONTRASTS> {
+pub fn heard(states: &[Said], own: &Groups<CONTRASTS>, age_s: f64) -> Groups<CONTRASTS> {
+    merged(states, own, age_s).foreign
+}
+
+/// The same with the widths of hosts and places.
+pub fn merged(states: &[Said], own: &Groups<CONTRASTS>, age_s: f64) -> Merged<CONTRASTS> {
     let mut places: BTreeMap<String, Place<CONTRASTS>> = BTreeMap::new();
     for (place, host, said) in states {
-        let groups = said
-            .iter()
-            .filter_map(|(group, said)| Some((*group, aged(said, age_s)?)));
         let place = places.entry(format!("p{place}")).or_default();
-        place.insert(host.clone(), groups.collect());
+        place.insert(host.clone(), old(said, age_s));
     }
-    merge(("p0", "newcomer"), own, &places).foreign
+    merge(("p0", "newcomer"), own, &places)
 }
 
 /// The foreign messages for a reader at home who hears a merger.
@@ -324,9 +380,7 @@ fn through_merger(states: &[Said], own: &Groups<CONTRASTS>, age_s: f64) -> Group
     let set_of = |host: &str| host.bytes().last().unwrap() % 4;
     let says = says_without("p0", &members, &pairs.widths(), 4, set_of);
     // The merger has aged its hosts' words to the last of them, and the reader ages the merger's.
-    let said = says[0]
-        .iter()
-        .filter_map(|(group, said)| Some((*group, aged(said, age_s)?)));
+    let said = old(&says[0], age_s);
     let reader = Reader {
         home: "p0",
         name: "newcomer",
@@ -334,7 +388,7 @@ fn through_merger(states: &[Said], own: &Groups<CONTRASTS>, age_s: f64) -> Group
     let part = Part {
         own: own.clone(),
         places: BTreeMap::new(),
-        merged: BTreeMap::from([("p0".to_owned(), said.collect())]),
+        merged: BTreeMap::from([("p0".to_owned(), said)]),
     };
     let nobody = HostPairs::default().widths();
     let mut pairs = PlacePairs::default();

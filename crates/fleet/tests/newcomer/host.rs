@@ -10,15 +10,18 @@ use tcpilot_learner::reward::Reward;
 use tcpilot_learner::{Learner, Observation, Outcome, Settings, Thompson};
 use tcpilot_random::Random;
 
-use crate::world::{ARMS, CONTRASTS, PATHS, World, lineage, noise};
+use crate::world::{ARMS, CONTRASTS, PATHS, Traffic, World, lineage, noise};
 
 pub type Known = Information<CONTRASTS>;
 
 /// A learner and its draws.
 pub struct Host {
     number: u64,
+    traffic: Traffic,
     learner: Thompson,
     random: Random,
+    /// Numbers of the groups' nodes, to ask for one group.
+    nodes: BTreeMap<Group, u32>,
 }
 
 /// What one connection cost.
@@ -54,12 +57,18 @@ fn settings() -> Settings {
 
 impl Host {
     pub fn new(seed: u64, number: u64) -> Self {
+        Self::with(seed, number, Traffic::LARGE)
+    }
+
+    pub fn with(seed: u64, number: u64, traffic: Traffic) -> Self {
         let mut learner = Thompson::new(ARMS, settings()).unwrap();
         learner.use_foreign(true);
         Self {
             number,
+            traffic,
             learner,
             random: Random::of(&[seed, 4, number]),
+            nodes: BTreeMap::new(),
         }
     }
 
@@ -79,7 +88,8 @@ impl Host {
     pub fn meet(&mut self, world: &World, group: usize, at_s: f64) -> (Cost, Observation) {
         let path = self.random.below(PATHS);
         let lineage = lineage(group, path);
-        let (rewards, baseline) = world.path(self.number, group, path);
+        let (whole, baseline) = world.path(self.number, group, path);
+        let rewards = self.traffic.rewards(whole, world.waste(group));
         let shares = self.learner.plan(&lineage, at_s).shares;
         let highest = rewards.iter().copied().fold(f64::MIN, f64::max);
         let cost = shares
@@ -91,13 +101,16 @@ impl Host {
                 best: if reward == highest { *share } else { sum.best },
             });
         let arm = self.random.weighted(shares[..ARMS].iter().copied());
-        let nats = 13.0 + baseline + rewards[arm] + noise(&mut self.random);
+        let nats = 13.0 + baseline + rewards[arm] + noise(&mut self.random, self.traffic.noise);
         let features = Features {
             handshake_rtt_us: 40_000.0,
-            bytes: 1e6,
+            bytes: self.traffic.bytes,
             ..Features::default()
         };
-        let outcome = Outcome::Reward(Reward { nats, weight: 1.0 });
+        let outcome = Outcome::Reward(Reward {
+            nats,
+            weight: self.traffic.weight,
+        });
         let seen = Observation {
             lineage,
             arm,
@@ -130,6 +143,38 @@ impl Host {
             known.insert(group, unpacked(own.numbers));
         });
         known
+    }
+
+    /// The same of one group; `None` if there is none.
+    pub fn knowledge_of(&mut self, group: Group, now_s: f64) -> Option<Known> {
+        if !self.nodes.contains_key(&group) {
+            self.find_nodes(now_s);
+        }
+        let node = *self.nodes.get(&group)?;
+        let mut known = None;
+        self.learner.own_groups(node, 1, now_s, |own| {
+            assert_eq!(Group::of(own.key).unwrap(), group);
+            known = Some(unpacked(own.numbers));
+        });
+        known
+    }
+
+    fn find_nodes(&mut self, now_s: f64) {
+        let mut node = Some(0);
+        while let Some(from) = node {
+            node = self.learner.own_groups(from, 1, now_s, |own| {
+                self.nodes.insert(Group::of(own.key).unwrap(), from);
+            });
+        }
+    }
+
+    /// Replaces the foreign message of one group by a part of this one.
+    pub fn hear_one(&mut self, group: Group, said: &Known, part: f64, now_s: f64) {
+        if let Ok(said) = Message::of(said) {
+            let facts = Facts::default();
+            let key = group.key();
+            self.learner.hear(&key, said.numbers(), part, facts, now_s);
+        }
     }
 
     /// Replaces the foreign messages.

@@ -9,9 +9,11 @@
 )]
 
 mod alarms;
+mod budget;
 mod fleet;
 mod host;
 mod places;
+mod sizes;
 mod world;
 
 use std::sync::OnceLock;

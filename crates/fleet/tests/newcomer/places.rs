@@ -6,11 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use tcpilot_fleet::age::aged;
 use tcpilot_fleet::merge::says_without;
 use tcpilot_fleet::{Groups, HostPairs, Part, Place, PlacePairs, Reader};
 
-use crate::fleet::{HOUR_S, Lie, NEWCOMER, REFRESH_S, lie, peer_of_sites, travelled};
+use crate::fleet::{HOUR_S, Lie, NEWCOMER, REFRESH_S, lie, old, peer_of_sites, travelled};
 use crate::host::Host;
 use crate::world::{CONTRASTS, GROUPS, SITES, World, lineage};
 
@@ -155,18 +154,13 @@ impl Places {
         own: Groups<CONTRASTS>,
         age_s: f64,
     ) -> Groups<CONTRASTS> {
-        let old = |said: &Groups<CONTRASTS>| -> Groups<CONTRASTS> {
-            let said = said.iter();
-            said.filter_map(|(group, said)| Some((*group, aged(said, age_s)?)))
-                .collect()
-        };
         let members = self.at_home.iter().take(hosts).enumerate();
         let members: Place<CONTRASTS> = members
-            .map(|(i, said)| (format!("h{i:03}"), old(said)))
+            .map(|(i, said)| (format!("h{i:03}"), old(said, age_s)))
             .collect();
         let others: Place<CONTRASTS> = merged
             .iter()
-            .map(|(place, said)| (place.clone(), old(said)))
+            .map(|(place, said)| (place.clone(), old(said, age_s)))
             .collect();
         let (voting, merged) = match rule {
             Rule::ByPlace => (Place::new(), others),

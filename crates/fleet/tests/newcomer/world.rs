@@ -74,12 +74,52 @@ const KINDS: [Kind; 6] = [
 /// Rewards of the algorithms in nats, up to a constant.
 type Rewards = [f64; ARMS];
 
+/// Mean rewards of a group, and the part of them that retransmissions and queues have.
+#[derive(Clone, Copy)]
+struct Effects {
+    all: Rewards,
+    waste: Rewards,
+}
+
 /// The groups as one place sees them.
 #[derive(Clone)]
 pub struct World {
     seed: u64,
     place: u64,
-    groups: Vec<Rewards>,
+    groups: Vec<Effects>,
+}
+
+/// The transfers of a host.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Traffic {
+    pub bytes: f64,
+    /// The part of an algorithm's effect on goodput that they get.
+    pub goodput: f64,
+    /// The same for retransmissions and queues.
+    pub waste: f64,
+    /// The part of a whole sample that a transfer counts for.
+    pub weight: f64,
+    /// Factor on the noise of a connection, a standard deviation.
+    pub noise: f64,
+}
+
+impl Traffic {
+    /// Whole samples with full effects.
+    pub const LARGE: Self = Self {
+        bytes: 1e6,
+        goodput: 1.0,
+        waste: 1.0,
+        weight: 1.0,
+        noise: 1.0,
+    };
+
+    /// A path's rewards for these transfers.
+    pub fn rewards(&self, all: Rewards, waste: Rewards) -> Rewards {
+        let missing = |arm: usize| {
+            (1.0 - self.goodput) * (all[arm] - waste[arm]) + (1.0 - self.waste) * waste[arm]
+        };
+        std::array::from_fn(|arm| all[arm] - missing(arm))
+    }
 }
 
 fn jitter(random: &mut Random, sd: f64) -> Rewards {
@@ -91,10 +131,15 @@ fn plus(a: Rewards, b: Rewards) -> Rewards {
     std::array::from_fn(|arm| a[arm] + b[arm])
 }
 
-fn kind(random: &mut Random) -> Rewards {
+fn kind(random: &mut Random) -> Effects {
     let Kind(_, goodput, lost, grown) = &KINDS[random.weighted(KINDS.iter().map(|kind| kind.0))];
     let reward = |arm: usize| goodput[arm] + (1.0 - lost[arm]).ln() - BETA * grown[arm].ln();
-    std::array::from_fn(|arm| reward(arm) - reward(0))
+    let all = std::array::from_fn(|arm| reward(arm) - reward(0));
+    let own = |arm: usize| goodput[arm] - goodput[0];
+    Effects {
+        all,
+        waste: std::array::from_fn(|arm| all[arm] - own(arm)),
+    }
 }
 
 /// The path of a group with this number.
@@ -112,7 +157,7 @@ impl World {
     /// Other places have effects of their own for each site.
     pub fn new(seed: u64, place: u64) -> Self {
         let mut random = Random::of(&[seed, 1, place]);
-        let sites: Vec<Rewards> = (0..SITES).map(|_| kind(&mut random)).collect();
+        let sites: Vec<Effects> = (0..SITES).map(|_| kind(&mut random)).collect();
         let moved: Vec<Rewards> = (0..SITES).map(|_| jitter(&mut random, SPREAD[2])).collect();
         let group = |i: usize| {
             let is_odd = random.uniform() < ODD_GROUPS;
@@ -121,7 +166,11 @@ impl World {
             } else {
                 sites[i % SITES]
             };
-            plus(plus(kind, moved[i % SITES]), jitter(&mut random, SPREAD[1]))
+            let moved = plus(kind.all, moved[i % SITES]);
+            Effects {
+                all: plus(moved, jitter(&mut random, SPREAD[1])),
+                waste: kind.waste,
+            }
         };
         let groups = (0..GROUPS).map(group).collect();
         Self {
@@ -152,7 +201,12 @@ impl World {
 
     /// Mean rewards of a group.
     pub fn group(&self, group: usize) -> Rewards {
-        self.groups[group]
+        self.groups[group].all
+    }
+
+    /// The part of these that retransmissions and queues have.
+    pub fn waste(&self, group: usize) -> Rewards {
+        self.groups[group].waste
     }
 
     /// Mean rewards and baseline of a path for one host.
@@ -164,11 +218,13 @@ impl World {
             jitter(&mut of_host, HOST_SD),
         );
         let baseline = BASELINE_SD * of_path.normal();
-        (plus(self.groups[group], own), baseline)
+        (plus(self.group(group), own), baseline)
     }
 }
 
-/// Noise of one connection in nats.
-pub fn noise(random: &mut Random) -> f64 {
-    NOISE_SD.iter().map(|sd| sd * random.normal()).sum()
+/// Noise of one connection in nats, with this factor on its own part.
+pub fn noise(random: &mut Random, factor: f64) -> f64 {
+    let [own, swing] = NOISE_SD;
+    let own = factor * own * random.normal();
+    own + swing * random.normal()
 }
