@@ -42,6 +42,8 @@ pub enum Lie {
     Opposite,
     /// As the honest ones, but a nat better than the best in [`AIMED`] prefixes; precision 1000.
     Few,
+    /// It is so much better than the best.
+    Above { nats: f64, precision: f64 },
 }
 
 /// The peers that a newcomer hears.
@@ -142,6 +144,7 @@ pub fn lie(world: &World, honest: &Groups<CONTRASTS>, kind: Lie) -> Groups<CONTR
             Lie::Few if i % AIMED == 0 => (best + 1.0, 1000.0),
             Lie::Few => continue,
             Lie::Opposite => (3.0, 1e4),
+            Lie::Above { nats, precision } => (best + nats, precision),
         };
         let top = (0..ARMS).max_by(|a, b| rewards[*a].total_cmp(&rewards[*b]));
         let means = std::array::from_fn(|c| match worst {

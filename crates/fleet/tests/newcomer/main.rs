@@ -8,6 +8,7 @@
     reason = "in a test a panic is the report"
 )]
 
+mod adapting;
 mod alarms;
 mod budget;
 mod fleet;

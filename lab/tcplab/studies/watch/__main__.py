@@ -93,6 +93,9 @@ def main() -> int:
         command = sub.add_parser(name, help=what)
         what = "folder of results, or file of `keep`"
         command.add_argument("campaigns", metavar="CAMPAIGN", type=Path, nargs="+", help=what)
+        if name == "readings":
+            what = "judge after each interval, and not at the end"
+            command.add_argument("--each-interval", action="store_true", help=what)
         if name == "train":
             command.add_argument("--out", type=Path, metavar="FILE")
             what = "with simulated flows, for paths beyond those of the recordings"
@@ -273,7 +276,8 @@ def _of_traces(campaigns: list[str], found: list[traces.Trace], options: argpars
         print(f"{told}\n\n{gains.table(gained)}")
         return 0
     if options.command == "readings":
-        print(readings.text(readings.recall([t for t in found if t.kind == traces.BULK])))
+        bulk = [t for t in found if t.kind == traces.BULK]
+        print(readings.text(readings.recall(bulk, options.each_interval)))
         return 0
     return _judge(found, options)
 

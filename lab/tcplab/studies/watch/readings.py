@@ -118,12 +118,14 @@ class _Flows:
 
 
 def replay(intervals: Table, all_of_them: Sequence[dict[str, Any]], share: float) -> Array:
-    """The group of a flow at its end, by each reading."""
+    """The group of a flow before its intervals and after each of them, by each reading."""
     flows = _Flows(all_of_them)
+    groups = [flows.group.copy()]
     for row in intervals:
         dropped, queue_us = float(row["dropped_packets"]), float(row["max_queue_us"])
         flows.interval(float(row["packets"]), dropped, queue_us, share)
-    return flows.group
+        groups.append(flows.group.copy())
+    return np.stack(groups)
 
 
 @dataclass(frozen=True)
@@ -157,16 +159,19 @@ def _share(trace: Trace) -> float:
     return float(np.median(intervals["link_rate"])) * int(intervals[-1]["rtt_us"]) / 1e6 / segment
 
 
-def recall(traces: Sequence[Trace]) -> Recall:
-    """All readings on these flows, meant to be from the operating point."""
+def recall(traces: Sequence[Trace], each_interval: bool = False) -> Recall:
+    """All readings on these flows, meant to be from the operating point: right at their end, or the
+    share of their intervals.
+    """
     every = readings()
     names = [name for name in PUBLISHED if any(t.algorithm == name for t in traces)]
     columns, flows = [], []
     for name in names:
         mine = [t for t in traces if t.algorithm == name]
         wanted = np.array([_wanted(name, one) for one in every])
-        found = [replay(t.flow.intervals, every, _share(t)) == wanted for t in mine]
-        columns.append(np.mean(found, axis=0))
+        judged = slice(0, None) if each_interval else slice(-1, None)
+        groups = [replay(t.flow.intervals, every, _share(t))[judged] for t in mine]
+        columns.append(np.mean([np.mean(one == wanted, axis=0) for one in groups], axis=0))
         flows.append(len(mine))
     return Recall(every, names, np.stack(columns, axis=1), flows)
 
