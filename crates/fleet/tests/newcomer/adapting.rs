@@ -50,7 +50,9 @@ fn turning(fleet: &Fleet, before: &Crowd, after: &Crowd) -> Rounds {
 /// Mean regret of these connections to each prefix.
 fn regret(of: &[Rounds], connections: std::ops::Range<usize>) -> f64 {
     let count = connections.len() * of.len();
-    let costs = of.iter().flat_map(|rounds| &rounds.all[connections.clone()]);
+    let costs = of
+        .iter()
+        .flat_map(|rounds| &rounds.all[connections.clone()]);
     costs.map(|cost| cost.regret).sum::<f64>() / count as f64
 }
 
