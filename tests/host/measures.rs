@@ -192,9 +192,11 @@ fn the_last_decisions_have_reason_and_result() {
         let is_ours = arms.iter().any(|arm| arm["name"] == one["algorithm"]);
         assert!(is_ours && one["side"] == "connect", "{one}");
         assert!(one["because"].is_string() && one["dry_run"] == false);
-        let is_told = number(&one["goodput"]) > 1e4 && one["loss_ratio"].is_f64();
-        assert!(is_told, "{one}");
+        // After a rescue near the end no segment may be left to be sent.
+        let is_told = one["loss_ratio"].is_f64() || one["why"] == "rescued";
+        assert!(is_told && number(&one["goodput"]) > 1e4, "{one}");
     }
+    assert!(all.iter().any(|one| one["loss_ratio"].is_f64()), "{all:?}");
     assert!(all.iter().any(|one| one["end"] == "closed"), "{all:?}");
     let text = text(&pilot, &["explain".to_owned(), OTHER.to_owned()]);
     for part in ["RTT", "sent again", "experience of", "last decisions"] {
