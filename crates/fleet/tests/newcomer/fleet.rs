@@ -8,7 +8,8 @@ use tcpilot_fleet::merge::says_without;
 use tcpilot_fleet::translate::Translation;
 use tcpilot_fleet::trust::HOST_GUESS;
 use tcpilot_fleet::{
-    Group, Groups, HostPairs, Merged, Own, Part, Place, PlacePairs, Reader, State, merge,
+    Group, Groups, HostPairs, HostWidths, Merged, Own, Part, Place, PlacePairs, Reader, State,
+    merge,
 };
 use tcpilot_learner::Observation;
 use tcpilot_learner::gaussian::Information;
@@ -384,6 +385,15 @@ fn through_merger(states: &[Said], own: &Groups<CONTRASTS>, age_s: f64) -> Group
     let says = says_without("p0", &members, &pairs.widths(), 4, set_of);
     // The merger has aged its hosts' words to the last of them, and the reader ages the merger's.
     let said = old(&says[0], age_s);
+    of_merged(said, own, HostPairs::default().widths()).foreign
+}
+
+/// What a reader at home makes of the merged word of its place, whose hosts have these widths.
+pub fn of_merged(
+    said: Groups<CONTRASTS>,
+    own: &Groups<CONTRASTS>,
+    hosts: HostWidths,
+) -> Merged<CONTRASTS> {
     let reader = Reader {
         home: "p0",
         name: "newcomer",
@@ -393,10 +403,14 @@ fn through_merger(states: &[Said], own: &Groups<CONTRASTS>, age_s: f64) -> Group
         places: BTreeMap::new(),
         merged: BTreeMap::from([("p0".to_owned(), said)]),
     };
-    let nobody = HostPairs::default().widths();
     let mut pairs = PlacePairs::default();
-    pairs.add(&reader, &part, &nobody);
-    reader.foreign(&part, &nobody, &pairs.widths(&reader))
+    pairs.add(&reader, &part, &hosts);
+    let places = pairs.widths(&reader);
+    Merged {
+        foreign: reader.foreign(&part, &hosts, &places),
+        hosts,
+        places,
+    }
 }
 
 /// All messages added up, each through the width of an honest host.

@@ -8,12 +8,11 @@ use std::collections::BTreeMap;
 
 use tcpilot_fleet::merge::says_without;
 use tcpilot_fleet::trust::trust;
-use tcpilot_fleet::{
-    Group, Groups, HostPairs, HostWidths, Merged, Part, Place, PlacePairs, Reader,
-};
+use tcpilot_fleet::{Group, Groups, HostPairs, HostWidths, Merged, Place};
 
 use crate::fleet::{
-    Crowd, Deaf, Ear, Fleet, HOUR_S, NEWCOMER, Rounds, Said, first_hour, merged, old, said_by,
+    Crowd, Deaf, Ear, Fleet, HOUR_S, NEWCOMER, Rounds, Said, first_hour, merged, of_merged, old,
+    said_by,
 };
 use crate::host::{Host, Known};
 use crate::world::{CONTRASTS, Traffic, World};
@@ -137,23 +136,7 @@ fn scaled_and_merged(
         }
         hosts.extend(widths);
     }
-    let reader = Reader {
-        home: "p0",
-        name: "newcomer",
-    };
-    let part = Part {
-        own: own.clone(),
-        places: BTreeMap::new(),
-        merged: BTreeMap::from([("p0".to_owned(), sum)]),
-    };
-    let mut pairs = PlacePairs::default();
-    pairs.add(&reader, &part, &hosts);
-    let places = pairs.widths(&reader);
-    Merged {
-        foreign: reader.foreign(&part, &hosts, &places),
-        hosts,
-        places,
-    }
+    of_merged(sum, own, hosts)
 }
 
 impl Ear for Hearing {
