@@ -14,8 +14,6 @@ _TOOLS = {
     "tcpilot": "tcpilot",
     "tcpilot-epsilon": "epsilon-greedy",
     "tcpilot-thompson": "thompson",
-    "tcpilot-utility": "thompson, delay has no weight",
-    "tcpilot-moving": "the same, and moves long connections",
     "bpftune": "bpftune",
     "moved": "cubic, moved to bbr at the first loss",
 }
