@@ -89,9 +89,11 @@ mpquic-test: setup ## flowgen's QUIC and multipath QUIC, on this kernel; needs r
 	tests/run.sh mpquic
 
 # Miri has no component for stable compilers. The C that tests call is checked for undefined behaviour in every debug build.
+# Simulations run for hours without optimisation.
 SANITIZED := core capture learner fleet proof random show file config netlink
 sanitize-test: setup ## unit tests of the crates without a kernel, and the C in them, under AddressSanitizer
-	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=$(abspath $(TARGET))/sanitize $(CARGO) test --quiet \
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CARGO_PROFILE_DEV_OPT_LEVEL=1 \
+		CARGO_TARGET_DIR=$(abspath $(TARGET))/sanitize $(CARGO) test --quiet --no-fail-fast \
 		--target $(shell uname -m)-unknown-linux-gnu $(SANITIZED:%=-p tcpilot-%)
 
 upgrade-test: setup ## 50 upgrades in place with 1000 connections open, none of them forgotten; needs root

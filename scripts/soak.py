@@ -5,21 +5,22 @@
 
 Connections of several kinds, resets, reloads, upgrades in place, congestion controls loaded and
 unloaded, scrapes, questions, the watch with and without fair queues, namespaces and cgroups that
-come and go: one of these every second or so, drawn by the seed. Runs in pieces of at most 50
-minutes, each with a new daemon; several pieces at a time with --daemons, and their hours add up.
-Figures of all pieces are kept in target/soak/measures.jsonl, so the next run goes on; delete that
-file to begin again. target/soak/growth.svg shows them.
+come and go: one of these every second or so, drawn by the seed; with several daemons, by one of
+them. Runs in pieces of at most 50 minutes, each with a new daemon; several pieces at a time with
+--daemons, and their hours add up. Figures of all pieces are kept in target/soak/measures.jsonl, so
+the next run goes on; delete that file to begin again. target/soak/growth.svg shows them.
 
 Fails if the daemon ends, if a step fails, if something is left behind, if it steers nothing, or if
-memory grows by more than a tenth from the second quarter of a piece to its last one. Needs root: it
-makes network namespaces and cgroups, and removes them.
+the least that it holds grows by more than a tenth from the second quarter of a piece to its last
+one. Needs root: it makes network namespaces and cgroups, and removes them. A signal (INT, TERM)
+ends it early, and all is removed.
 """
 
 import argparse
 import contextlib
 import json
 import random
-import statistics
+import signal
 import subprocess
 import sys
 import tempfile
@@ -41,8 +42,12 @@ LOOK_EVERY_S = 10
 # A host with other work is slow. A daemon that hangs is slower.
 PATIENCE_S = 300
 GROWTH_MAX = 1.1
+# What a command says if the daemon is slow. Then it is to be called again.
+BUSY = ("ask again", "has not said the outcome")
 # Below this many seconds a piece is too short to tell growth from its start.
 JUDGED_S = 600
+# Set by a signal: what runs is ended and put back, and its hours count.
+STOP = threading.Event()
 # Two daemons cannot load the same algorithm at once.
 LOADING = threading.Lock()
 FIGURES = {
@@ -64,9 +69,12 @@ def registered() -> list[str]:
 class Soak:
     """A daemon, its traffic, and the steps."""
 
-    def __init__(self, folder: Path, near: str, group: Path, binaries: Path, seed: int) -> None:
-        self.folder, self.near, self.group, self.binaries = folder, near, group, binaries
-        self.random = random.Random(seed)
+    def __init__(self, folder: Path, near: str, group: Path, options: argparse.Namespace) -> None:
+        self.folder, self.near, self.group = folder, near, group
+        self.binaries = options.binaries
+        # Several daemons on a small machine leave each other, and its other work, some room.
+        self.pause_s = options.daemons
+        self.random = random.Random(f"{options.seed} {near}")
         self.done: Counter[str] = Counter()
         self.failed: list[str] = []
         self.daemon: subprocess.Popen | None = None
@@ -75,15 +83,18 @@ class Soak:
         """A command's standard output; a failure is noted."""
         whole = ["ip", "netns", "exec", self.near] if inside else []
         whole += [str(self.binaries / str(words[0])), *map(str, words[1:])]
-        try:
-            done = subprocess.run(whole, capture_output=True, text=True, timeout=PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            self.failed.append(f"{' '.join(whole)}: not done after {PATIENCE_S} s")
-            return ""
-        if done.returncode:
-            said = done.stderr.strip()[-300:]
-            self.failed.append(f"{' '.join(whole)}: {done.returncode}, {said}")
-        return done.stdout
+        end, said = time.monotonic() + PATIENCE_S, ""
+        while (left := end - time.monotonic()) > 0:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                done = subprocess.run(whole, capture_output=True, text=True, timeout=left)
+                if not done.returncode:
+                    return done.stdout
+                said = f"{done.returncode}, {done.stderr.strip()[-300:]}"
+                if not any(busy in said for busy in BUSY):
+                    break
+                time.sleep(1)
+        self.failed.append(f"{' '.join(whole)}: {said or f'not done after {PATIENCE_S} s'}")
+        return ""
 
     def ask(self, *words: str) -> None:
         self.command("tcpilot", *words, "--socket", self.folder / "sock")
@@ -131,13 +142,15 @@ class Soak:
         child = self.group / "child"
         child.mkdir()
         self.in_group(child, f"short --to 10.77.0.2:{PORT} --seconds 1")
-        until("the cgroup is empty", lambda: not (child / "cgroup.procs").read_text())
-        child.rmdir()
+        remove_group(child)
 
     def in_group(self, group: Path, words: str) -> None:
         whole = self.inside(group, f"{self.binaries}/flowgen {words}")
         # An aborted transfer is an error of flowgen's, as it should be.
-        subprocess.run(whole, capture_output=True, timeout=60, check=False)
+        try:
+            subprocess.run(whole, capture_output=True, timeout=PATIENCE_S, check=False)
+        except subprocess.TimeoutExpired:
+            self.failed.append(f"{words}: not done after {PATIENCE_S} s")
 
     def inside(self, group: Path, line: str) -> list[str]:
         """A command of the near host in a cgroup; `ip netns exec` hides that, so it is second."""
@@ -187,18 +200,18 @@ class Soak:
         daemon += ["--socket", f"{folder}/sock"]
         spread = f"{self.binaries}/flowgen spread --to-prefix 10.64.0.0/14 --port {PORT}"
         spread += " --distinct 300 --hot 10 --bytes 100000 --concurrency 8"
-        # A pause, so that several daemons find room on a small machine.
-        loop = f"while {spread} >/dev/null 2>&1; do sleep 1; done"
+        loop = f"while {spread} >/dev/null 2>&1; do sleep {self.pause_s}; done"
         traffic = [*BOUND, *self.inside(self.group, loop)]
         with process(daemon, stderr=(folder / "log").open("w")) as self.daemon:
             ended = self.daemon.poll
-            until("the daemon answers or ends", lambda: (folder / "sock").exists() or ended())
+            answers = (folder / "sock").exists
+            until("the daemon answers or ends", lambda: answers() or ended(), PATIENCE_S)
             if ended():
                 self.failed.append((folder / "log").read_text()[-500:])
                 return
             with process(traffic, start_new_session=True):
                 begun = looked = time.monotonic()
-                while (now := time.monotonic()) - begun < seconds:
+                while (now := time.monotonic()) - begun < seconds and not STOP.is_set():
                     if self.daemon.poll() is not None:
                         self.failed.append(f"the daemon ended: {self.daemon.returncode}")
                         break
@@ -207,9 +220,10 @@ class Soak:
                     self.done[step.__name__] += 1
                     if now - looked >= LOOK_EVERY_S:
                         looked = now
-                        note({"at_s": round(now - begun), **self.look()})
+                        steps = sum(self.done.values())
+                        note({"at_s": round(now - begun), "steps": steps, **self.look()})
                         progress(now - begun, seconds, self.done)
-                    time.sleep(self.random.random())
+                    time.sleep(self.random.random() * self.pause_s)
                 empty_group(self.group)
 
 
@@ -237,7 +251,8 @@ def remove_leftovers() -> None:
 
 def remove_group(group: Path) -> None:
     empty_group(group)
-    until("the cgroup is empty", lambda: not (group / "cgroup.procs").read_text())
+    empty = "the cgroup is empty"
+    until(empty, lambda: not (group / "cgroup.procs").read_text(), PATIENCE_S)
     group.rmdir()
 
 
@@ -267,7 +282,7 @@ def piece(seconds: float, number: int, options: argparse.Namespace) -> list[str]
         bpffs = Path(folder, "bpf")
         bpffs.mkdir()
         subprocess.run(["mount", "-t", "bpf", "bpf", bpffs], check=True)
-        soak = Soak(Path(folder), near, group, options.binaries, options.seed + number)
+        soak = Soak(Path(folder), near, group, options)
         try:
             with process([*BOUND, *serve.split()], stdout=subprocess.PIPE, text=True) as server:
                 assert server.stdout
@@ -295,7 +310,7 @@ def growth(measures: list[dict[str, float]]) -> list[str]:
     quarter = [[m for m in measures if q <= 4 * m["at_s"] / end <= q + 1] for q in (1, 3)]
     found = []
     for figure in ("resident_kib", "descriptors", "threads", "programs"):
-        early, late = (statistics.median(m[figure] for m in some) for some in quarter)
+        early, late = (min(m[figure] for m in some) for some in quarter)
         if late > GROWTH_MAX * early:
             found.append(f"{FIGURES[figure]} grew from {early:.0f} to {late:.0f}")
     return found
@@ -307,18 +322,18 @@ def recorded() -> list[dict[str, float]]:
     return sorted(map(json.loads, lines), key=lambda measure: measure["piece"])
 
 
-def lasted_s(measures: list[dict[str, float]]) -> float:
-    """The sum of all pieces."""
+def in_all(figure: str, measures: list[dict[str, float]]) -> float:
+    """The sum of all pieces, of what only grows in each."""
     ends: dict[float, float] = {}
     for measure in measures:
-        ends[measure["piece"]] = max(measure["at_s"], ends.get(measure["piece"], 0))
+        ends[measure["piece"]] = max(measure.get(figure, 0), ends.get(measure["piece"], 0))
     return sum(ends.values())
 
 
 def picture(measures: list[dict[str, float]]) -> str:
     """A line for each figure, over the time of all pieces, each on its own scale from 0."""
     width, height, left = 800, 90, 10
-    whole = max(lasted_s(measures), 1)
+    whole = max(in_all("at_s", measures), 1)
     parts = []
     for row, (figure, title) in enumerate(FIGURES.items()):
         most = max((m[figure] for m in measures), default=1) or 1
@@ -352,8 +367,11 @@ def main() -> int:
     options = parser.parse_args()
     options.binaries = options.binaries.resolve()
     FOLDER.mkdir(parents=True, exist_ok=True)
-    left_s, wrong = options.hours * 3600, []
-    while left_s > 1 and not wrong:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: STOP.set())
+    left_s = options.hours * 3600
+    wrong: list[str] = []
+    while left_s > 1 and not wrong and not STOP.is_set():
         wrong = pieces(min(left_s, PIECE_S), options)
         left_s -= PIECE_S
     measures = recorded()
@@ -362,7 +380,8 @@ def main() -> int:
     for figure, title in FIGURES.items():
         row = [m[figure] for m in measures] or [0]
         print(f"{title:36}{row[0]:>12.0f}{row[-1]:>12.0f}{max(row):>12.0f}")
-    print(f"{lasted_s(measures) / 3600:.2f} hours in all; the plot is {FOLDER}/growth.svg")
+    hours, steps = in_all("at_s", measures) / 3600, in_all("steps", measures)
+    print(f"{hours:.2f} hours and {steps:.0f} steps in all; the plot is {FOLDER}/growth.svg")
     for line in wrong:
         print(f"soak: {line}", file=sys.stderr)
     return int(bool(wrong))
