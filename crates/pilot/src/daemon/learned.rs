@@ -85,8 +85,11 @@ impl Daemon {
         self.pilot.counters().paths.try_into().unwrap_or(u32::MAX)
     }
 
-    /// Puts stored paths into the map, the oldest first, to be evicted first.
+    /// Puts stored paths into the map, the oldest first, to be evicted first. Only tunings have that map.
     fn put(&self, paths: &[StoredPath]) {
+        if self.abi.tunes == 0 {
+            return;
+        }
         let mut paths: Vec<&StoredPath> = paths.iter().collect();
         paths.sort_by_key(|p| p.updated_unix_s);
         let newest = paths.len().saturating_sub(self.config.paths_max as usize);

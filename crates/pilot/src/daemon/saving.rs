@@ -131,6 +131,9 @@ pub trait Saver {
         let max_age_s = self.max_age_s();
         let file = &mut self.saves().state_file;
         let saved = file.save(paths, knowledge.as_deref(), clocks::now(), max_age_s);
+        if all && saved.is_ok() {
+            file.has_all();
+        }
         self.forget_old();
         self.saves().saving = (has_more && saved.is_ok()).then_some(begun_ns);
         match &saved {

@@ -18,6 +18,8 @@ use crate::state::{Boot, Knowledge, StateError, Store, StoredPath};
 pub struct StateFile {
     path: PathBuf,
     open: Option<Open>,
+    /// A new file was made in place of a lost one, and does not have everything yet.
+    lacks: bool,
     /// Shows the time by which the age of everything in the file counts.
     clock: Clock,
     wall: WallClock,
@@ -40,6 +42,7 @@ impl StateFile {
         let mut state_file = StateFile {
             path: path.to_owned(),
             open: None,
+            lacks: false,
             clock: Clock::new(now.unix_s as f64),
             wall: WallClock::default(),
             ages_count: false,
@@ -66,14 +69,14 @@ impl StateFile {
         Ok(())
     }
 
-    /// The open store. If the file is gone, this opens a new one; ask [`StateFile::is_lost`] before, because
-    /// everything has to be saved then.
+    /// The open store. If the file is gone, this opens a new one, which is lost until everything is saved.
     ///
     /// # Errors
     /// Those of [`Store::open`].
     pub fn store(&mut self) -> Result<&mut Store, StateError> {
-        if self.is_lost() {
+        if self.is_gone() {
             self.open = None;
+            self.lacks = true;
             self.open_file()?;
         }
         match &mut self.open {
@@ -89,8 +92,18 @@ impl StateFile {
         known.unwrap_or_else(|| learning::secrets(None).unwrap_or_default())
     }
 
-    /// Whether no file is open, or another file or none has its name now.
+    /// Whether the file does not have what was saved before: everything has to be saved.
     pub fn is_lost(&self) -> bool {
+        self.lacks || self.is_gone()
+    }
+
+    /// Everything was saved.
+    pub fn has_all(&mut self) {
+        self.lacks = false;
+    }
+
+    /// Whether no file is open, or another file or none has its name now.
+    fn is_gone(&self) -> bool {
         let open = self.open.as_ref();
         open.is_none_or(|open| identity(&self.path) != Some(open.file))
     }
@@ -193,7 +206,9 @@ mod tests {
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
         assert!(state_file.is_lost());
         state_file.save(&[], Some(&[]), now(YEAR, 2), 7).unwrap();
-        assert!(path.exists() && !state_file.is_lost());
+        assert!(path.exists() && state_file.is_lost(), "it may lack paths");
+        state_file.has_all();
+        assert!(!state_file.is_lost());
         // A file in place of the folder keeps the folder from being recreated.
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path.parent().unwrap(), "").unwrap();
@@ -205,6 +220,16 @@ mod tests {
             "{problem}"
         );
         assert_eq!(state_file.problem(), Some(problem.as_str()));
+    }
+
+    #[test]
+    fn a_file_made_anew_by_a_reader_is_lost_until_all_is_saved() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state.db");
+        let mut state_file = StateFile::open(&path, now(YEAR, 1)).unwrap();
+        fs::remove_file(&path).unwrap();
+        state_file.store().unwrap();
+        assert!(path.exists() && state_file.is_lost());
     }
 
     #[test]
