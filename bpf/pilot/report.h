@@ -212,9 +212,10 @@ static __always_inline struct bpf_tcp_sock *begin_report(struct visit *v, struct
 	return ts;
 }
 
-static __always_inline void learn_from(const struct report *report)
+/* whole: see sockops.bpf.c. */
+static __always_inline void learn_from(const struct report *report, const int whole)
 {
-	if (learns_here())
+	if (whole && learns_here())
 		learn_here(&report->record, report->rate, report->eligible);
 }
 
@@ -277,7 +278,8 @@ static __noinline __u32 report_end(hands_t *hands, struct report *to)
 	return 1;
 }
 
-__noinline int send_end(hands_t *hands, __u32 weight, __u32 timed_out, __u32 beside)
+static __always_inline int send_end_by(hands_t *hands, __u32 weight, __u32 timed_out, __u32 beside,
+				       const int whole)
 {
 	struct report report;
 
@@ -286,15 +288,25 @@ __noinline int send_end(hands_t *hands, __u32 weight, __u32 timed_out, __u32 bes
 	report.record.beside = (__u8)beside;
 	if (!report_end(hands, &report))
 		return 0;
-	learn_from(&report);
+	learn_from(&report, whole);
 	send_record(&report.record);
 	return 1;
+}
+
+__noinline int send_end(hands_t *hands, __u32 weight, __u32 timed_out, __u32 beside)
+{
+	return send_end_by(hands, weight, timed_out, beside, 0);
+}
+
+__noinline int send_end_whole(hands_t *hands, __u32 weight, __u32 timed_out, __u32 beside)
+{
+	return send_end_by(hands, weight, timed_out, beside, 1);
 }
 
 /* The end of a connection that was taken up.  Most ends are not worth a record: they only give
  * back their connection start and their assignment.  It is counted last: who sees the count finds
  * the record. */
-static __always_inline void emit_end(const struct visit *v)
+static __always_inline void emit_end(const struct visit *v, const int whole)
 {
 	__u32 timed_out = tp_timed_out(v->tp) ? TP_RECORD_TIMED_OUT : 0;
 	__u32 weight = record_weight(v, bytes_acked_of(v->hands), timed_out);
@@ -302,7 +314,9 @@ static __always_inline void emit_end(const struct visit *v)
 	__u32 beside = start ? beside_at_end(start) : 0;
 
 	if (weight) {
-		send_end(v->hands, weight, timed_out, beside);
+		whole ? send_end_whole(v->hands, weight, timed_out, beside)
+		      : send_end(v->hands, weight, timed_out, beside);
+		asm volatile("" : "+r"(start)); /* the verifier has to see its comparison with 0 */
 		if (start && start->tag != tag_of(v->tp))
 			start = 0; /* another connection has taken the place meanwhile */
 	}

@@ -281,7 +281,8 @@ static __noinline __u32 note_outcome(struct bpf_sock_ops *ctx, __u32 has_helped)
 }
 
 /* A connection has just left its arm.  flags: enum tp_record_flags. */
-static __noinline __u32 emit_segment(struct bpf_sock_ops *ctx, __u32 flags, __u32 why)
+static __always_inline __u32 emit_segment_by(struct bpf_sock_ops *ctx, __u32 flags, __u32 why,
+					     const int whole)
 {
 	struct report report = {.record = {.weight = 1,
 					   .arm = TP_NO_ARM,
@@ -290,13 +291,22 @@ static __noinline __u32 emit_segment(struct bpf_sock_ops *ctx, __u32 flags, __u3
 
 	if (!report_segment(ctx, why, &report))
 		return 0;
-	if (flags & TP_RECORD_RESCUED)
-		learn_from(&report);
+	learn_from(&report, whole);
 	send_record(&report.record);
 	return 0;
 }
 
-static __always_inline __u32 judged_loss(struct bpf_sock_ops *ctx)
+static __noinline __u32 emit_segment(struct bpf_sock_ops *ctx, __u32 flags, __u32 why)
+{
+	return emit_segment_by(ctx, flags, why, 0);
+}
+
+static __noinline __u32 emit_rescued_whole(struct bpf_sock_ops *ctx)
+{
+	return emit_segment_by(ctx, TP_RECORD_RESCUED, TP_WHY_RESCUED, 1);
+}
+
+static __always_inline __u32 judged_loss(struct bpf_sock_ops *ctx, const int whole)
 {
 	__u32 verdict = judge_loss(ctx);
 
@@ -305,7 +315,8 @@ static __always_inline __u32 judged_loss(struct bpf_sock_ops *ctx)
 	case TP_VERDICT_EARLY:
 		if (!may_rescue(ctx, verdict == TP_VERDICT_EARLY) || !rescue_now(ctx))
 			break;
-		emit_segment(ctx, TP_RECORD_RESCUED, TP_WHY_RESCUED);
+		whole ? emit_rescued_whole(ctx)
+		      : emit_segment(ctx, TP_RECORD_RESCUED, TP_WHY_RESCUED);
 		break;
 	case TP_VERDICT_HELPED:
 		COUNT(rescues_helped);

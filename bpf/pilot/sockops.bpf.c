@@ -79,15 +79,25 @@ static __noinline __u32 opened_tuned(struct bpf_sock_ops *ctx, __u32 flags)
 	return 1;
 }
 
-static __noinline __u32 lost(struct bpf_sock_ops *ctx)
+static __always_inline __u32 lost_by(struct bpf_sock_ops *ctx, const int whole)
 {
 	if (is_held_out(ctx)) {
 		judge_loss(ctx); /* counts its bouts */
 		return 1;
 	}
-	if (cfg.tunes)
+	if (whole && cfg.tunes)
 		tune_loss(ctx);
-	return judged_loss(ctx);
+	return judged_loss(ctx, whole);
+}
+
+static __noinline __u32 lost(struct bpf_sock_ops *ctx)
+{
+	return lost_by(ctx, 0);
+}
+
+static __noinline __u32 lost_whole(struct bpf_sock_ops *ctx)
+{
+	return lost_by(ctx, 1);
 }
 
 static __noinline __u32 ended_path(struct bpf_sock_ops *ctx, __u32 to)
@@ -100,7 +110,7 @@ static __noinline __u32 ended_path(struct bpf_sock_ops *ctx, __u32 to)
 	return 1;
 }
 
-static __noinline __u32 ended(struct bpf_sock_ops *ctx)
+static __always_inline __u32 ended_by(struct bpf_sock_ops *ctx, const int whole)
 {
 	struct visit v;
 
@@ -108,8 +118,18 @@ static __noinline __u32 ended(struct bpf_sock_ops *ctx)
 		return 1;
 	v = begin_visit(ctx, 0);
 	if (v.tp && v.sk)
-		emit_end(&v);
-	return cfg.tunes ? ended_path(ctx, BPF_TCP_CLOSE) : 1;
+		emit_end(&v, whole);
+	return whole && cfg.tunes ? ended_path(ctx, BPF_TCP_CLOSE) : 1;
+}
+
+static __noinline __u32 ended(struct bpf_sock_ops *ctx)
+{
+	return ended_by(ctx, 0);
+}
+
+static __noinline __u32 ended_whole(struct bpf_sock_ops *ctx)
+{
+	return ended_by(ctx, 1);
 }
 
 /* A FIN is sent, and a policy has a tuning on or the programs learn. */
@@ -163,8 +183,7 @@ _Static_assert(BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB == BPF_SOCK_OPS_ACTIVE_ESTABL
 #define TUNE_EVENTS                                                                                \
 	(1U << BPF_SOCK_OPS_RTT_CB | 1U << BPF_SOCK_OPS_TIMEOUT_INIT | 1U << BPF_SOCK_OPS_RWND_INIT)
 
-SEC("sockops")
-int tcpilot(struct bpf_sock_ops *ctx)
+static __always_inline int event(struct bpf_sock_ops *ctx, const int whole)
 {
 	__u32 op = ctx->op;
 
@@ -173,17 +192,34 @@ int tcpilot(struct bpf_sock_ops *ctx)
 		__u32 to = ctx->args[1];
 
 		if (is_close(ctx, to))
-			return ended(ctx) & 1;
-		return cfg.follows_fins && is_fin(ctx, to) ? ending(ctx, to) & 1 : 1;
+			return (whole ? ended_whole(ctx) : ended(ctx)) & 1;
+		return whole && cfg.follows_fins && is_fin(ctx, to) ? ending(ctx, to) & 1 : 1;
 	}
 	if (op - BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB <= 1) {
 		__u32 flags = op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB ? TP_CONN_ACTIVE : 0;
 
-		return (cfg.tunes ? opened_tuned(ctx, flags) : opened(ctx, flags, 0)) & 1;
+		return (whole && cfg.tunes ? opened_tuned(ctx, flags) : opened(ctx, flags, 0)) & 1;
 	}
 	if (op == BPF_SOCK_OPS_RETRANS_CB)
-		return lost(ctx) & 1;
-	if (!cfg.tunes || !(TUNE_EVENTS >> (op & 31) & 1))
+		return (whole ? lost_whole(ctx) : lost(ctx)) & 1;
+	if (!whole || !cfg.tunes || !(TUNE_EVENTS >> (op & 31) & 1))
 		return 1;
 	return is_tuned_now(op) ? tune_event(ctx, op) & 1 : 1;
+}
+
+/*
+ * Two programs of the same code, of which the daemon loads one.  The whole one can do what a tuning
+ * asks for, and learn.  The other one cannot, and has half of its instructions: the kernel takes
+ * its time at a start for each, even for those that a setting excludes.
+ */
+SEC("sockops")
+int tcpilot(struct bpf_sock_ops *ctx)
+{
+	return event(ctx, 0);
+}
+
+SEC("sockops")
+int tcpilot_whole(struct bpf_sock_ops *ctx)
+{
+	return event(ctx, 1);
 }

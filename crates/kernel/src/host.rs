@@ -333,9 +333,18 @@ pub fn name() -> String {
 
 /// Whether an accepted connection can announce more than 64 KiB at first: Linux 6.11 and newer.
 pub fn raises_receive_windows() -> bool {
+    is_release_from(6, 11)
+}
+
+/// Whether the iterator over TCP sockets leaves out a bucket of its table: before Linux 6.17.
+pub(crate) fn iterator_leaves_out() -> bool {
+    !is_release_from(6, 17)
+}
+
+fn is_release_from(major: u32, minor: u32) -> bool {
     let release = kernel_release();
     let mut numbers = release.split(['.', '-']).map(|n| n.parse().unwrap_or(0));
-    (numbers.next(), numbers.next()) >= (Some(6), Some(11))
+    (numbers.next(), numbers.next()) >= (Some(major), Some(minor))
 }
 
 /// Names of the loadable congestion control modules: tcp_*.ko below /lib/modules.

@@ -16,6 +16,7 @@ mod refusal;
 mod socket;
 mod stop;
 mod trace;
+mod types;
 
 pub mod cc;
 pub mod clock;

@@ -10,6 +10,7 @@ mod ends;
 mod flows;
 mod iterate;
 mod legacy;
+mod needs;
 mod netns_ends;
 mod records;
 mod sampler;
@@ -27,10 +28,10 @@ use std::{
 use clocks::{TICKS_OVER, read_clocks, ticks_per_s};
 use iterate::iterate;
 use libbpf_rs::{MapCore, MapFlags, ProgramInput, ProgramMut, skel::OpenSkel};
+use needs::Needs;
 use tcpilot_abi::{
-    TP_LEARNER_EPSILON_GREEDY, TP_TUNE_ACK_PRIORITY, TP_WAYS, from_bytes, to_bytes, tp_bucket,
-    tp_clocks, tp_config, tp_counters, tp_order, tp_path, tp_path_key, tp_policy_config, tp_rule,
-    tp_slot, tp_tuned,
+    TP_WAYS, from_bytes, to_bytes, tp_bucket, tp_clocks, tp_config, tp_counters, tp_order, tp_path,
+    tp_path_key, tp_policy_config, tp_rule, tp_slot, tp_tuned,
 };
 
 use crate::{
@@ -74,14 +75,11 @@ pub struct Pilot {
     skel: SockopsSkel<'static>,
     /// Each attaches a program as long as it is open.
     links: Vec<OwnedFd>,
-    acks_first: bool,
-    /// Some policy has a tuning.
-    tunes: bool,
+    needs: Needs,
     cgroup: PathBuf,
     claim: Option<Claim>,
     keys: Keys,
     loaded_at: tp_clocks,
-    sees_netns_ends: bool,
 }
 
 impl Pilot {
@@ -103,14 +101,14 @@ impl Pilot {
         let inherited = legacy.map(|legacy| *legacy.learner());
         let learner = LearnerKeys::new(config).with_secrets_of(inherited);
         keys.learner = learner;
-        keys.tuned |= config.tunes != 0;
-        keys.tabled |= config.tunes != 0;
-        let learns_here = config.learner.kind == TP_LEARNER_EPSILON_GREEDY;
+        let needs = Needs::new(config);
+        keys.tuned |= needs.tunes;
+        keys.tabled |= needs.tunes;
         let config = tp_config {
             choice_dist_buckets: learner.choice_dists,
             conn_start_buckets: learner.conn_starts,
             node_secrets: learner.secrets,
-            follows_fins: (config.tunes != 0 || learns_here).into(),
+            follows_fins: needs.whole().into(),
             policy: std::array::from_fn(|policy| with_tuned(config, policy)),
             buckets: keys.table(),
             hold_out_seed: keys.hold_out_seed,
@@ -126,12 +124,7 @@ impl Pilot {
         write_plain(&raw mut rodata.cfg, &config);
         size_maps(&mut open, &keys, legacy)?;
         ends::size_maps(&mut open, &learner, legacy)?;
-        let acks_first =
-            u32::from(config.tunes) >> TP_TUNE_ACK_PRIORITY & 1 == 1 && config.dry_run == 0;
-        open.progs.ack_priority.set_autoload(acks_first);
-        open.progs.put_costs.set_autoload(learns_here);
-        let sees_netns_ends = netns_ends::are_seen();
-        open.progs.netns_ended.set_autoload(sees_netns_ends);
+        needs.choose(&mut open.progs);
         let mut skel = open.load().map_err(Error::Load)?;
         if legacy.is_some() {
             legacy::show_counters(&mut skel)?;
@@ -141,12 +134,10 @@ impl Pilot {
             skel,
             loaded_at,
             links: Vec::new(),
-            acks_first,
-            tunes: config.tunes != 0,
+            needs,
             cgroup: PathBuf::new(),
             claim: None,
             keys,
-            sees_netns_ends,
         };
         pilot.set_ticks_per_s(keys.ticks_per_s);
         Ok(pilot)
@@ -165,7 +156,7 @@ impl Pilot {
     }
 
     /// Attaches to a cgroup by a link of this process. It may be called again after the cgroup was
-    /// removed and made again. The first time it counts the connections of a former pilot, since this
+    /// removed and made again. With tunings it first counts the connections of a former pilot, since this
     /// one will see their end.
     ///
     /// # Errors
@@ -176,16 +167,16 @@ impl Pilot {
         if self.ticks_per_s() == 0 {
             self.find_ticks_per_s()?; // waits
         }
-        if self.claim.is_none() {
+        if self.claim.is_none() && self.needs.tunes {
             // Before the program is attached, or new connections would be counted twice. But nothing
             // may wait between the two: a connection ending meanwhile would stay counted for ever.
             iterate(&self.skel.progs.adopt, "count the connections")?;
         }
         // The links to a removed cgroup stay while it has sockets: the programs must see their end.
         self.links.retain(has_cgroup);
-        let link = attach_to(&self.skel.progs.tcpilot, cgroup, &dir)?;
+        let link = attach_to(self.program(), cgroup, &dir)?;
         self.links.push(link);
-        if self.acks_first {
+        if self.needs.acks_first {
             let program = &self.skel.progs.ack_priority;
             self.links.push(attach_to(program, cgroup, &dir)?);
         }
@@ -292,7 +283,7 @@ impl Pilot {
     /// # Errors
     /// [`Error::Map`].
     pub fn tuned(&self, number: u32, path: &tp_path) -> Result<Option<tp_tuned>, Error> {
-        if !self.tunes {
+        if !self.needs.tunes {
             return Ok(None);
         }
         let found = self
@@ -369,9 +360,19 @@ impl Pilot {
         Ok(())
     }
 
+    /// The sockops program.
+    fn program(&self) -> &ProgramMut<'static> {
+        let programs = &self.skel.progs;
+        if self.needs.whole() {
+            &programs.tcpilot_whole
+        } else {
+            &programs.tcpilot
+        }
+    }
+
     /// The cost of the sockops program so far.
     pub fn run_stats(&self) -> RunStats {
-        let info = program_info(self.skel.progs.tcpilot.as_fd().as_raw_fd()).unwrap_or_default();
+        let info = program_info(self.program().as_fd().as_raw_fd()).unwrap_or_default();
         RunStats {
             events: info.run_cnt,
             nanoseconds: info.run_time_ns,

@@ -3,21 +3,22 @@
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use libbpf_rs::{
-    btf::{Btf, TypeId, types::Func},
+    btf::TypeId,
     libbpf_sys::{
         BPF_ALU64, BPF_EXIT, BPF_JMP, BPF_K, BPF_MOV, BPF_PROG_TYPE_TRACING, BPF_TRACE_FENTRY,
         bpf_insn, bpf_prog_load, bpf_prog_load_opts,
     },
 };
 
+use crate::types::KernelTypes;
+
 /// Whether the kernel has a function of this name and lets programs see its calls. Some hosts do not, by their
 /// build or their policy.
 pub(crate) fn may_trace(name: &str) -> bool {
-    let Ok(kernel) = Btf::from_vmlinux() else {
-        return false;
-    };
-    let function: Option<Func<'_>> = kernel.type_by_name(name);
-    function.is_some_and(|function| loads_at(function.type_id()))
+    let function = KernelTypes::get()
+        .ok()
+        .and_then(|types| types.function(name));
+    function.is_some_and(loads_at)
 }
 
 /// Loads a program that does nothing, to find out.

@@ -8,12 +8,15 @@ use std::{
 
 use libbpf_rs::{
     Link, MapCore, MapMut, MapType, Object, ObjectBuilder, OpenMapMut, ReferencesType,
-    btf::types::{Enum, FuncProto, Ptr, Struct},
+    btf::{
+        Btf,
+        types::{Enum, FuncProto, Ptr, Struct},
+    },
 };
 use serde::Serialize;
 
 use super::catalog;
-use crate::Error;
+use crate::{Error, types::KernelTypes};
 
 /// BPF_F_LINK of linux/bpf.h: the map is registered by a link.
 const LINK_FLAG: u32 = 1 << 13;
@@ -83,12 +86,13 @@ impl Variant {
     /// # Errors
     /// [`Error::NoBtf`], [`Error::NoStructOps`].
     pub fn detect() -> Result<Variant, Error> {
-        let btf = libbpf_rs::btf::Btf::from_vmlinux().map_err(|_| Error::NoBtf)?;
-        let ops: Struct<'_> = btf
-            .type_by_name("tcp_congestion_ops")
-            .ok_or(Error::NoStructOps)?;
-        btf.type_by_name::<Struct<'_>>("bpf_struct_ops_tcp_congestion_ops")
-            .ok_or(Error::NoStructOps)?;
+        KernelTypes::get()?.congestion.ok_or(Error::NoStructOps)
+    }
+
+    /// The same from these types; `None` if a congestion control cannot be registered.
+    pub(crate) fn read(btf: &Btf<'_>) -> Option<Variant> {
+        let ops: Struct<'_> = btf.type_by_name("tcp_congestion_ops")?;
+        btf.type_by_name::<Struct<'_>>("bpf_struct_ops_tcp_congestion_ops")?;
         let member = |name: &str| ops.iter().find(|m| m.name.is_some_and(|n| n == name));
         let arguments = member("cong_control").and_then(|m| {
             let pointer: Ptr<'_> = btf.type_by_id(m.ty)?;
@@ -97,7 +101,7 @@ impl Variant {
         });
         let socket: Option<Struct<'_>> = btf.type_by_name("tcp_sock");
         let attach_types: Option<Enum<'_>> = btf.type_by_name("bpf_attach_type");
-        Ok(Variant {
+        Some(Variant {
             links: attach_types.is_some_and(|e| {
                 e.iter()
                     .any(|v| v.name.is_some_and(|n| n == "BPF_STRUCT_OPS"))

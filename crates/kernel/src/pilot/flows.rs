@@ -40,7 +40,7 @@ impl Pilot {
             }
             Ok(())
         })?;
-        if !short.is_empty() {
+        if self.needs.flows_of_files && !short.is_empty() {
             let link = attach(&self.skel.progs.flows_of_files, ACTION)?;
             let seen = records(&read_iterator(link.as_fd())?);
             add_missing(&mut flows, seen, &short);

@@ -309,8 +309,8 @@ impl Pilot {
         let mut has_egress = false;
         for link in legacy.links {
             let is_egress = cgroup_of(&link).is_some_and(|cgroup| cgroup.is_egress);
-            let program = match (is_egress, self.acks_first) {
-                (false, _) => &self.skel.progs.tcpilot,
+            let program = match (is_egress, self.needs.acks_first) {
+                (false, _) => self.program(),
                 (true, true) => &self.skel.progs.ack_priority,
                 (true, false) => continue, // no longer configured
             };
@@ -319,7 +319,7 @@ impl Pilot {
                 self.links.push(link);
             }
         }
-        if self.acks_first && !has_egress {
+        if self.needs.acks_first && !has_egress {
             let dir = open_cgroup(cgroup)?;
             let program = &self.skel.progs.ack_priority;
             self.links.push(attach_to(program, cgroup, &dir)?);

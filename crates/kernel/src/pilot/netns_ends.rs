@@ -40,7 +40,7 @@ impl Pilot {
     /// [`Error::Map`], [`Error::System`] if the kernel does not let programs see them.
     pub fn netns_ends(&self) -> Result<NetnsEnds, Error> {
         let action = "see the ends of network namespaces";
-        if !self.sees_netns_ends {
+        if !self.needs.netns_ends {
             let source = std::io::ErrorKind::Unsupported.into();
             return Err(Error::System { action, source });
         }

@@ -9,7 +9,6 @@ use std::{
 
 use libbpf_rs::{
     Link, ProgramMut,
-    btf::{Btf, types::Struct},
     libbpf_sys::{BPF_TCX_EGRESS, BPF_TCX_INGRESS},
 };
 
@@ -17,7 +16,7 @@ use super::{
     fair::link_tcx,
     skeleton::{OpenWatchSkel, WatchProgs, WatchSkel},
 };
-use crate::{Error, object::map_error, trace::may_trace};
+use crate::{Error, object::map_error, trace::may_trace, types::KernelTypes};
 
 /// The hooks for packets into the queue, and for packets in the other direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,15 +37,13 @@ pub(super) struct HookSupport {
 
 /// Asks the kernel for its hooks.
 pub(super) fn hook_support() -> HookSupport {
-    let Ok(btf) = Btf::from_vmlinux() else {
-        return HookSupport {
-            point: HookPoint::Traced,
-            queues: false,
-        };
-    };
-    let tcx: Option<Struct<'_>> = btf.type_by_name("tcx_link");
+    let is_direct = KernelTypes::get().is_ok_and(|types| types.tcx);
     HookSupport {
-        point: tcx.map_or(HookPoint::Traced, |_| HookPoint::Direct),
+        point: if is_direct {
+            HookPoint::Direct
+        } else {
+            HookPoint::Traced
+        },
         queues: may_trace("sch_direct_xmit"),
     }
 }
