@@ -14,6 +14,8 @@ struct Queue {
     turn: u32,
     /// When its last packet has left, in nanoseconds.
     empty_at: u64,
+    /// It was full, so the reckoned queue, which cannot know that, is longer.
+    has_dropped: bool,
 }
 
 impl Queue {
@@ -22,7 +24,8 @@ impl Queue {
         let waited = self.empty_at.saturating_sub(at);
         let full = ns(8 * u64::from(self.turn)).max(100 * MS);
         if waited > full {
-            return; // dropped
+            self.has_dropped = true;
+            return;
         }
         let turn = if waited == 0 { ns(self.turn.into()) } else { 0 };
         self.empty_at = self.empty_at.max(at) + turn + ns(bytes.into());
@@ -30,21 +33,25 @@ impl Queue {
 }
 
 /// Whether each of these packets, a time and a number of bytes, goes first, and how long the flow's last
-/// waiting packet has yet to wait then.
+/// waiting packet has yet to wait then; 0 if the queue was full since a packet went first.
 fn go(sends: &[(u64, u32)], share: u64, turn: u32) -> Vec<(bool, u64)> {
     let mut sparse = tp_sparse::default();
     let mut queue = Queue {
         share,
         turn,
         empty_at: 0,
+        has_dropped: false,
     };
     let mut each = |(at, bytes): &(u64, u32)| {
         let waits = queue.empty_at.saturating_sub(*at);
         let first = is_sparse(&mut sparse, share / 2, turn, 1, *bytes, *at) != 0;
-        if !first {
+        let is_known = !queue.has_dropped;
+        if first {
+            queue.has_dropped &= waits > 0;
+        } else {
             queue.put(*bytes, *at);
         }
-        (first, waits)
+        (first, if is_known { waits } else { 0 })
     };
     sends.iter().map(&mut each).collect()
 }
@@ -105,10 +112,10 @@ fn without_a_rate_nobody_goes_first() {
 }
 
 proptest! {
-    /// Shares from 10 kbit/s to 10 Gbit/s, packets to 64 KiB, pauses to seconds.
+    /// Shares from 10 kbit/s to 10 Gbit/s, even numbers, as half of them is reckoned with; packets to 64 KiB, pauses to seconds.
     #[test]
     fn no_packet_overtakes_another_of_its_flow(
-        share in (10.3_f64..30.2).prop_map(|log2| 2_f64.powf(log2) as u64),
+        share in (9.3_f64..29.2).prop_map(|log2| 2 * 2_f64.powf(log2) as u64),
         turn in FULL..=131_072,
         packets in prop::collection::vec((0_f64..1.0, 0_f64..1.0), 1..400),
     ) {
