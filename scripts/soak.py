@@ -304,10 +304,12 @@ def growth(measures: list[dict[str, float]]) -> list[str]:
     """What grew in one piece: its second quarter against its last one."""
     if not measures or measures[-1]["at_s"] < JUDGED_S:
         return []
-    if not measures[-1]["paths"]:
+    if not any(m["paths"] for m in measures):
         return ["the daemon steered nothing"]
     end = measures[-1]["at_s"]
     quarter = [[m for m in measures if q <= 4 * m["at_s"] / end <= q + 1] for q in (1, 3)]
+    if not all(quarter):
+        return ["too few looks to judge growth"]
     found = []
     for figure in ("resident_kib", "descriptors", "threads", "programs"):
         early, late = (min(m[figure] for m in some) for some in quarter)
