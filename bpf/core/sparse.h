@@ -11,6 +11,10 @@
  * real queue is empty is reckoned, too: after a packet finds it empty, the others have their turn,
  * and then the flow's share carries it.  How long a packet waits behind other flows' in a shared
  * queue cannot be reckoned: after it, none of its flow goes first for a while.
+ *
+ * The reckoned queue can be longer than the real one: a full queue drops packets, and half of an
+ * odd share is rounded.  If the real one is empty then, its next turn is missed, and a packet may
+ * overtake.
  */
 #ifndef TCPILOT_CORE_SPARSE_H
 #define TCPILOT_CORE_SPARSE_H
