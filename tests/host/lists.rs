@@ -293,3 +293,22 @@ fn flows_in_the_first_hash_bucket_are_listed() {
     }
     assert_eq!(list(&pilot, "flows").len(), 3);
 }
+
+/// A namespace counts its sockets of IPv4 and IPv6 apart, and one without any is passed over.
+#[test]
+fn a_namespaces_only_connection_is_listed() {
+    let lab = Lab::new();
+    let _sink = Sink::new(&lab.net.far, 5300);
+    let pilot = lab.pilot(ALWAYS_BBR);
+    assert_eq!(list(&pilot, "flows").len(), 0);
+    for to in [
+        "10.77.0.2:5300",
+        "[::ffff:10.77.0.2]:5300",
+        "[fd77::2]:5300",
+    ] {
+        let mut application = lab.actor();
+        application.tell(&format!("connect {to}"));
+        assert_eq!(list(&pilot, "flows").len(), 1, "{to}");
+        application.tell("close");
+    }
+}

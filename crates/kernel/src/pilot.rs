@@ -8,6 +8,7 @@ mod costs;
 mod counters;
 mod ends;
 mod flows;
+mod hashed;
 mod iterate;
 mod legacy;
 mod needs;

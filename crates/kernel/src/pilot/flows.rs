@@ -5,24 +5,19 @@
 //! sockets its offset falls below zero, and then every socket of that bucket is skipped. So each walk is compared with
 //! the namespace's own count of sockets. If sockets are missing, the open files of all processes show them.
 
-use std::{collections::HashSet, fs, os::fd::AsFd};
+use std::{collections::HashSet, os::fd::AsFd};
 
 use libbpf_rs::Link;
 use tcpilot_abi::{from_bytes, tp_flow};
 
 use super::{
     Pilot,
+    hashed::hashed,
     iterate::{attach, each_netns, read_iterator},
 };
 use crate::{Error, host};
 
 const ACTION: &str = "list the connections";
-
-/// The files with the counts of this thread's network namespace, proc_net(5).
-const COUNTS: [&str; 2] = [
-    "/proc/thread-self/net/sockstat",
-    "/proc/thread-self/net/sockstat6",
-];
 
 impl Pilot {
     /// The live connections of the steered cgroup, in every network namespace with a name or a process,
@@ -52,12 +47,15 @@ impl Pilot {
 /// Adds the connections of this thread's namespace. Returns whether the namespace has counted more sockets than the
 /// iterator gave, both before and after the walk. On a busy host this may also be chance.
 fn walk(link: &Link, flows: &mut Vec<tp_flow>) -> Result<bool, Error> {
-    let before = counted();
+    let before = hashed();
+    if before == Some(0) {
+        return Ok(false);
+    }
     let bytes = read_iterator(link.as_fd())?;
-    let after = counted();
+    let after = hashed();
     let (listed, walked) = split(&bytes);
     flows.extend(records(listed));
-    Ok(before.min(after) > walked)
+    Ok(before.min(after).is_some_and(|least| least > walked))
 }
 
 /// The records, and the number of sockets at their end.
@@ -69,22 +67,6 @@ fn split(bytes: &[u8]) -> (&[u8], u32) {
 fn records(bytes: &[u8]) -> Vec<tp_flow> {
     let records = bytes.chunks_exact(size_of::<tp_flow>());
     records.filter_map(from_bytes).collect()
-}
-
-/// The hashed TCP sockets of this thread's namespace, as the namespace counts them; 0 if it does not say.
-fn counted() -> u32 {
-    let texts = COUNTS
-        .iter()
-        .filter_map(|path| fs::read_to_string(path).ok());
-    texts.map(|text| in_use(&text)).sum()
-}
-
-/// The sockets in use in a line such as `TCP: inuse 5 orphan 0` or `TCP6: inuse 2`.
-fn in_use(text: &str) -> u32 {
-    let mut lines = text.lines();
-    let numbers = lines.find_map(|line| line.strip_prefix("TCP: ").or(line.strip_prefix("TCP6: ")));
-    let word = numbers.and_then(|numbers| numbers.strip_prefix("inuse ")?.split(' ').next());
-    word.and_then(|word| word.parse().ok()).unwrap_or(0)
 }
 
 /// Adds the connections of these namespaces that are not listed yet. A socket of several processes is seen several times.
@@ -116,15 +98,6 @@ mod tests {
             local_port,
             ..Default::default()
         }
-    }
-
-    #[test]
-    fn sockets_in_use_are_read_from_both_files() {
-        let v4 =
-            "sockets: used 173\nTCP: inuse 15 orphan 1 tw 2 alloc 22 mem 4\nUDP: inuse 8 mem 2\n";
-        assert_eq!(in_use(v4), 15);
-        assert_eq!(in_use("TCP6: inuse 3\nUDP6: inuse 1\n"), 3);
-        assert_eq!([in_use(""), in_use("TCP: none\n")], [0, 0]);
     }
 
     #[test]
