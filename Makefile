@@ -92,7 +92,7 @@ mpquic-test: setup ## flowgen's QUIC and multipath QUIC, on this kernel; needs r
 # Simulations run for hours without optimisation.
 SANITIZED := core capture learner fleet proof random show file config netlink
 sanitize-test: setup ## unit tests of the crates without a kernel, and the C in them, under AddressSanitizer
-	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CARGO_PROFILE_DEV_OPT_LEVEL=1 \
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CARGO_PROFILE_DEV_OPT_LEVEL=3 \
 		CARGO_TARGET_DIR=$(abspath $(TARGET))/sanitize $(CARGO) test --quiet --no-fail-fast \
 		--target $(shell uname -m)-unknown-linux-gnu $(SANITIZED:%=-p tcpilot-%)
 

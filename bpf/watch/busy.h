@@ -25,7 +25,7 @@
 #define TP_BUSY_MOST_US 1000000
 
 /* Sent bytes of all processors. */
-static __noinline __u64 tp_left_bytes(void)
+__noinline __u64 tp_left_bytes(void)
 {
 	__u64 sum = 0;
 
@@ -34,7 +34,7 @@ static __noinline __u64 tp_left_bytes(void)
 	return sum;
 }
 
-static __noinline int tp_run_began(__u64 now_ns)
+__noinline int tp_run_began(__u64 now_ns)
 {
 	link.run_left_bytes = tp_left_bytes();
 	link.run_after_ns = now_ns + TP_RUNS_EVERY_NS;
@@ -42,7 +42,7 @@ static __noinline int tp_run_began(__u64 now_ns)
 	return 0;
 }
 
-static __noinline int tp_run_measured(__u64 now_ns)
+__noinline int tp_run_measured(__u64 now_ns)
 {
 	__u64 left = tp_left_bytes();
 

@@ -177,7 +177,7 @@ static __always_inline void tp_round_begins(struct tp_watch_flow *flow, __u32 fl
 }
 
 /* Light tracking ends: the next round begins now. */
-static __noinline int tp_resume(struct tp_watch_flow *flow, __u64 now_ns)
+__noinline int tp_resume(struct tp_watch_flow *flow, __u64 now_ns)
 {
 	__u32 light_us, lost_us, drops;
 	struct tp_sojourn *of;
@@ -260,7 +260,7 @@ static __always_inline int tp_awaits_echo(const struct tp_watch_flow *flow)
 
 /* An acknowledgement has passed the mark.  progress: bytes that it acknowledges for the first time.
  */
-static __noinline int tp_round_ends(struct tp_watch_flow *flow, __s32 progress, __u64 now_ns)
+__noinline int tp_round_ends(struct tp_watch_flow *flow, __s32 progress, __u64 now_ns)
 {
 	if (!flow)
 		return 0;

@@ -86,7 +86,7 @@ static __always_inline __u32 tp_echo_most_us(const struct tp_watch_flow *flow)
 }
 
 /* New data have come, and an echo is waited for.  Returns whether they may begin a round. */
-static __noinline int tp_echo_came(struct tp_watch_flow *flow, __u64 address, __u64 now_ns)
+__noinline int tp_echo_came(struct tp_watch_flow *flow, __u64 address, __u64 now_ns)
 {
 	struct sk_buff *skb = (struct sk_buff *)address;
 	struct tp_timestamps stamps = {};

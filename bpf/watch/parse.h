@@ -135,38 +135,48 @@ static __always_inline int tp_parse_udp(const unsigned char *head, const struct 
 	return TP_PARSED;
 }
 
-/* Offset of the IP header in a PPPoE session; 0: it carries something else. */
-static __always_inline __u32 tp_find_in_pppoe(const unsigned char *head, __u32 at)
-{
-	struct tp_pppoe h;
-
-	if (TP_READ(h, head, at) || !tp_is_pppoe_ip(&h))
-		return 0;
-	return at + sizeof(h);
-}
-
-/* Offset of the IP header from the head; 0: not IP.  A tag in the packet lies before the IP
- * header, unless the network header was set behind the tag already. */
-static __always_inline __u32 tp_find_ip(const unsigned char *head, __u32 at, __u16 protocol)
-{
+/* What may lie before an IP header: two tags of a VLAN, and the header of a PPPoE session. */
+struct tp_tags {
 	struct {
 		__u16 tag, protocol;
-	} vlan;
+	} part[4];
+};
 
-	for (int i = 0; i < 2; i++) {
+/* Offset of the IP header from the head; 0: not IP.  A tag in the packet lies before the IP
+ * header, unless the network header was set behind the tag already.  A global function, so the
+ * verifier follows its ways once, and not again with all that comes after each of them. */
+__noinline __u32 tp_skip_tags(const struct tp_tags *tags, __u32 at, __u32 protocol)
+{
+	const struct tp_pppoe *session;
+	int i;
+
+	if (!tags)
+		return 0;
+	for (i = 0; i < 2; i++) {
 		if (protocol != bpf_htons(ETH_P_8021Q) && protocol != bpf_htons(ETH_P_8021AD))
 			break;
-		if (TP_READ(vlan, head, at))
-			return 0;
-		protocol = vlan.protocol;
+		protocol = tags->part[i].protocol;
 		if (protocol != bpf_htons(ETH_P_IP) && protocol != bpf_htons(ETH_P_IPV6) &&
 		    protocol != bpf_htons(ETH_P_8021Q) && protocol != bpf_htons(ETH_P_PPP_SES))
 			return at; /* no tag here: the network header is IP's own */
-		at += sizeof(vlan);
+		at += sizeof(tags->part[i]);
 	}
-	if (protocol == bpf_htons(ETH_P_PPP_SES))
-		return tp_find_in_pppoe(head, at);
+	if (protocol == bpf_htons(ETH_P_PPP_SES)) {
+		session = (const struct tp_pppoe *)&tags->part[i];
+		return tp_is_pppoe_ip(session) ? at + sizeof(*session) : 0;
+	}
 	return protocol == bpf_htons(ETH_P_IP) || protocol == bpf_htons(ETH_P_IPV6) ? at : 0;
+}
+
+static __always_inline __u32 tp_find_ip(const unsigned char *head, __u32 at, __u16 protocol)
+{
+	struct tp_tags tags;
+
+	if (protocol == bpf_htons(ETH_P_IP) || protocol == bpf_htons(ETH_P_IPV6))
+		return at;
+	if (TP_READ(tags, head, at))
+		return 0;
+	return tp_skip_tags(&tags, at, protocol);
 }
 
 /*

@@ -90,7 +90,7 @@ static __always_inline void note_data(struct tp_watch_flow *flow, __u32 sent_seq
 }
 
 /* The sender has answered what was acknowledged at a note. */
-static __noinline int take_noted_window(struct tp_watch_flow *flow, __u64 now_ns)
+__noinline int take_noted_window(struct tp_watch_flow *flow, __u64 now_ns)
 {
 	__u32 window;
 
@@ -135,7 +135,7 @@ static __always_inline void tcp_queued(struct tp_watch_flow *flow, const struct 
 }
 
 /* New data are out of order: those between were overtaken, or lost. */
-static __noinline int note_gap_in_data(struct tp_watch_flow *flow)
+__noinline int note_gap_in_data(struct tp_watch_flow *flow)
 {
 	if (flow)
 		tp_note_newest(&flow->order, flow->max_seq, flow->acked_seq, bpf_ktime_get_ns(),

@@ -139,7 +139,7 @@ static __always_inline __u32 tp_quic_rtt_us(const struct tp_watch_flow *flow)
 	return flow->min_rtt_us + (of ? of->last_ns / TP_NS_PER_US : 0);
 }
 
-static __noinline int tp_quic_round_ends(struct tp_watch_flow *flow, __u64 now_ns, __u32 rtt_us)
+__noinline int tp_quic_round_ends(struct tp_watch_flow *flow, __u64 now_ns, __u32 rtt_us)
 {
 	__u64 passed_us, bytes;
 

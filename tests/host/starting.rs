@@ -5,7 +5,7 @@ use std::{fs, os::unix::process::CommandExt, process::Command};
 use tcpilot_kernel::cc::Variant;
 use tcpilot_tests::{
     CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, FAR, Lab, Place, Registrations, Sink, arm,
-    attached, until,
+    attached, until, verified_instructions,
 };
 
 use crate::ALWAYS_BBR;
@@ -265,22 +265,13 @@ fn a_time_namespace_does_not_stop_steering() {
 /// instructions.
 #[test]
 fn steering_program_is_verified_soon() {
-    const SOCKOPS: &str = "prog_type:\t13\n";
+    const SOCKOPS: u32 = 13;
     let lab = Lab::new();
     let pilot = lab.pilot(ALWAYS_BBR);
-    let folder = format!("/proc/{}/fdinfo", pilot.pid());
-    let texts = fs::read_dir(folder)
-        .unwrap()
-        .filter_map(|file| fs::read_to_string(file.ok()?.path()).ok());
-    let verified: Vec<u32> = texts
-        .filter(|text| text.contains(SOCKOPS))
-        .filter_map(|text| {
-            text.lines()
-                .find_map(|line| line.strip_prefix("verified_insns:\t")?.parse().ok())
-        })
-        .collect();
+    let of_all = verified_instructions(pilot.pid());
+    let verified: Vec<_> = of_all.iter().filter(|(kind, _)| *kind == SOCKOPS).collect();
     assert!(
-        matches!(verified[..], [one] if one < 40_000),
+        matches!(verified[..], [(_, one)] if *one < 40_000),
         "{verified:?}"
     );
 }

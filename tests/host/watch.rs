@@ -8,7 +8,7 @@ use std::{
 
 use tcpilot_tests::{
     CAP_BPF, Capabilities, FAR, Lab, Look, PORT, Place, Running, Shape, Tap, Watching, is_loaded,
-    programs_of, sh, until,
+    programs_of, sh, until, verified_instructions,
 };
 
 use crate::watch_sent::has_tcx;
@@ -50,6 +50,16 @@ pub fn qdisc_drops(lab: &Lab) -> u64 {
     let text = sh(&format!("tc -n {netns} -s -j qdisc show dev eth0"));
     let found: serde_json::Value = serde_json::from_str(&text).unwrap();
     found[0]["drops"].as_u64().unwrap()
+}
+
+/// As for the program that steers: verifying is most of a start's time.
+#[test]
+fn its_programs_are_verified_soon() {
+    let lab = Lab::new();
+    let watching = watch(&lab, &[]);
+    let verified = verified_instructions(watching.child.0.id());
+    let sum: u32 = verified.iter().map(|(_, one)| one).sum();
+    assert!(verified.len() >= 4 && sum < 80_000, "{verified:?}");
 }
 
 #[test]

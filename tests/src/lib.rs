@@ -46,7 +46,7 @@ pub use net::{Netns, Pair, Shape, Sink};
 pub use process::{
     CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Capabilities, Child, Place, binary, in_netns, sh,
 };
-pub use programs::{Neighbour, TEMPLATE, attached, is_loaded, programs_of};
+pub use programs::{Neighbour, TEMPLATE, attached, is_loaded, programs_of, verified_instructions};
 pub use sweep::sweep;
 pub use tap::Tap;
 pub use unique::folder;

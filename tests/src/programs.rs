@@ -63,16 +63,35 @@ pub fn attached(cgroup: &Path) -> Vec<String> {
 /// # Panics
 /// When the process is gone.
 pub fn programs_of(pid: u32) -> Vec<u32> {
-    let files = fs::read_dir(format!("/proc/{pid}/fdinfo"))
-        .unwrap()
-        .flatten();
-    let texts = files.filter_map(|file| fs::read_to_string(file.path()).ok());
-    let number = |text: String| {
-        let mut lines = text.lines();
-        let id = lines.find_map(|line| line.strip_prefix("prog_id:"))?;
-        id.trim().parse().ok()
+    let texts = descriptors_of(pid);
+    texts.filter_map(|text| number(&text, "prog_id")).collect()
+}
+
+/// The programs that a process holds: the kind of each (`enum bpf_prog_type`), and how many instructions of it the
+/// verifier looked at.
+///
+/// # Panics
+/// When the process is gone.
+pub fn verified_instructions(pid: u32) -> Vec<(u32, u32)> {
+    let both = |text: String| {
+        Some((
+            number(&text, "prog_type")?,
+            number(&text, "verified_insns")?,
+        ))
     };
-    texts.filter_map(number).collect()
+    descriptors_of(pid).filter_map(both).collect()
+}
+
+/// What the kernel says about each of a process's descriptors.
+fn descriptors_of(pid: u32) -> impl Iterator<Item = String> {
+    let files = fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap();
+    files.filter_map(|file| fs::read_to_string(file.ok()?.path()).ok())
+}
+
+fn number(text: &str, key: &str) -> Option<u32> {
+    let mut lines = text.lines();
+    let value = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+    value.trim().parse().ok()
 }
 
 /// Whether the kernel still holds a program.

@@ -114,10 +114,12 @@ TP_INLINE void tp_forest(const struct tp_model *m, struct tp_scratch *s)
 	tp_forest_votes(m, s);
 }
 
-TP_INLINE __u32 tp_best_group(const struct tp_scratch *s)
+TP_APART __u32 tp_best_group(const struct tp_scratch *s)
 {
 	__u32 best = 0, found = TP_GROUP_UNKNOWN;
 
+	if (!s)
+		return found;
 	/* From 0: a class without group stands for application-limited flows. */
 	for (__u32 g = 0; g < TP_GROUP_COUNT; g++) {
 		if (s->group[g] > best) {
@@ -158,11 +160,14 @@ TP_INLINE void tp_move_votes(struct tp_scratch *s, __u32 group)
  * In QUIC every sender may be paced, so that one with a small window looks like BBR: there a flow
  * that leaves room is not called so.
  */
-TP_INLINE void tp_vote(struct tp_verdict *v, const struct tp_shape *shape, const struct tp_model *m,
-		       const struct tp_round *r, struct tp_scratch *s)
+TP_APART int tp_vote(struct tp_verdict *v, const struct tp_shape *shape, const struct tp_model *m,
+		     const struct tp_round *r, struct tp_scratch *s)
 {
-	__u32 shift = tp_vote_shift(v->voted_rounds);
+	__u32 shift;
 
+	if (!v || !shape || !m || !r || !s)
+		return 0;
+	shift = tp_vote_shift(v->voted_rounds);
 	for (__u32 g = 0; g < TP_GROUP_COUNT; g++)
 		s->group[g] = 0;
 	for (__u32 c = 0; c < TP_MODEL_CLASSES; c++) {
@@ -174,10 +179,11 @@ TP_INLINE void tp_vote(struct tp_verdict *v, const struct tp_shape *shape, const
 	}
 	v->voted_rounds = tp_min(v->voted_rounds + 1, 1 << TP_VOTES_SHIFT);
 	if (!tp_leaves_room(shape, r))
-		return;
+		return 0;
 	tp_move_votes(s, TP_GROUP_DELAY);
 	if (r->flags & TP_FLOW_QUIC)
 		tp_move_votes(s, TP_GROUP_MODEL);
+	return 0;
 }
 
 /*
@@ -185,16 +191,19 @@ TP_INLINE void tp_vote(struct tp_verdict *v, const struct tp_shape *shape, const
  * that of the group with the most votes, since the votes of a group with many
  * algorithms are split.  If the group is certain, only the group's own votes count.
  */
-TP_INLINE void tp_name(struct tp_verdict *v, const struct tp_model *m,
-		       const struct tp_scratch *scratch)
+TP_APART int tp_name(struct tp_verdict *v, const struct tp_model *m,
+		     const struct tp_scratch *scratch)
 {
-	__u32 group = v->group == TP_GROUP_UNKNOWN ? tp_best_group(scratch) : v->group;
-	__u32 all = scratch->group[group & (TP_GROUP_COUNT - 1)], best = 0;
+	__u32 group, all, best = 0;
 
+	if (!v || !m || !scratch)
+		return 0;
+	group = v->group == TP_GROUP_UNKNOWN ? tp_best_group(scratch) : v->group;
+	all = scratch->group[group & (TP_GROUP_COUNT - 1)];
 	v->name = TP_NO_CLASS;
 	v->confidence = 0;
 	if (group == TP_GROUP_UNKNOWN)
-		return;
+		return 0;
 	for (__u32 c = 0; c < TP_MODEL_CLASSES; c++) {
 		if (m->group[c] == group && v->votes[c] > best) {
 			best = v->votes[c];
@@ -202,6 +211,7 @@ TP_INLINE void tp_name(struct tp_verdict *v, const struct tp_model *m,
 		}
 	}
 	v->confidence = v->reason == TP_REASON_RULE && all ? best * 255 / all : best >> 8;
+	return 0;
 }
 
 TP_INLINE void tp_say(struct tp_verdict *v, __u8 group, __u8 reason, const struct tp_round *r)
@@ -273,7 +283,8 @@ TP_INLINE __u32 tp_rule(const struct tp_shape *s, const struct tp_round *r)
 /* Hysteresis over the groups' shares of the votes. */
 TP_INLINE void tp_settle(struct tp_verdict *v, const struct tp_scratch *s, const struct tp_round *r)
 {
-	__u32 best_group = tp_best_group(s), best = s->group[best_group] >> 8;
+	__u32 best_group = tp_best_group(s) & (TP_GROUP_COUNT - 1);
+	__u32 best = s->group[best_group] >> 8;
 	__u32 own = s->group[v->group & (TP_GROUP_COUNT - 1)] >> 8;
 	__u8 reason = best_group == TP_GROUP_UNKNOWN ? TP_REASON_APPLICATION : TP_REASON_MODEL;
 
