@@ -20,8 +20,9 @@ const FRAME_MOST: usize = 512;
 const PAYLOAD_MOST: u32 = 1 << 24;
 
 fn judge() -> Judge {
-    let none = Model::without_trees();
-    Judge::start(&OPTIONS, &none, &none, &none).expect("memory for the tables")
+    static NONE: OnceLock<Model> = OnceLock::new();
+    let none = NONE.get_or_init(Model::without_trees);
+    Judge::start(&OPTIONS, none, none, none).expect("memory for the tables")
 }
 
 /// No flow can have more than its packets had.

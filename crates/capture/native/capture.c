@@ -180,6 +180,15 @@ static void path_waited(struct tp_watch_flow *flow, __u64 now_ns)
 		forget_share(flow);
 }
 
+/* As many entries as a watch in the kernel has, unless few flows are wanted: their tables are made
+ * sooner. */
+static __u32 at_most(__u32 entries)
+{
+	__u32 wanted = tp_max(cfg.flows * 4, 1024);
+
+	return cfg.flows < entries / 4 ? tp_min(wanted, entries) : entries;
+}
+
 static void make_tables(void)
 {
 	TP_MAKE(&flows, cfg.flows);
@@ -187,13 +196,13 @@ static void make_tables(void)
 	TP_MAKE(&sojourns, cfg.sojourns);
 	TP_MAKE(&befores, cfg.flows);
 	TP_MAKE(&stamps, TP_STAMPS);
-	TP_MAKE(&candidates, 16384);
-	TP_MAKE(&handshakes, 8192);
+	TP_MAKE(&candidates, at_most(16384));
+	TP_MAKE(&handshakes, at_most(8192));
 	TP_MAKE(&quic_handshakes, TP_QUIC_HANDSHAKES);
 	TP_MAKE(&work, 1);
-	TP_MAKE(&paths, 16384);
-	TP_MAKE(&segments, 16384);
-	TP_MAKE(&first_devices, 16384);
+	TP_MAKE(&paths, at_most(16384));
+	TP_MAKE(&segments, at_most(16384));
+	TP_MAKE(&first_devices, at_most(16384));
 }
 
 void tp_capture_stop(void)
@@ -212,14 +221,20 @@ void tp_capture_stop(void)
 	TP_FREE(&first_devices);
 }
 
+/* A model without trees has nothing in its tables. */
+static void take_model(struct tp_model *to, const struct tp_model *from)
+{
+	memcpy(to, from, from->trees ? sizeof(*to) : offsetof(struct tp_model, node));
+}
+
 /* Returns -1 if there is no memory. */
 int tp_capture_start(const struct tp_watch_config *config, const struct tp_model *of_tcp,
 		     const struct tp_model *of_extrapolation, const struct tp_model *of_quic)
 {
 	cfg = *config;
-	model = *of_tcp;
-	extrapolation_model = *of_extrapolation;
-	quic_model = *of_quic;
+	take_model(&model, of_tcp);
+	take_model(&extrapolation_model, of_extrapolation);
+	take_model(&quic_model, of_quic);
 	memset(&link, 0, sizeof(link));
 	memset(totals, 0, sizeof(totals));
 	last_id = 0;
