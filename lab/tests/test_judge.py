@@ -12,8 +12,8 @@ from synthetic import SECONDS, flow_row, write_campaign, write_cell
 
 from tcplab.metrics.phases import of_phases
 from tcplab.results.read import read_campaign
+from tcplab.studies.learner import coverage, records, tables
 from tcplab.studies.learner import judge as judging
-from tcplab.studies.learner import records, tables
 from tcplab.studies.learner.__main__ import main
 from tcplab.studies.learner.judge import Verdict, interval, markdown
 
@@ -162,6 +162,36 @@ def test_strangers_rate_is_beside_that_with_the_default(tmp_path: Path) -> None:
     assert theirs.reference == own.reference == "cubic"
     assert theirs.ratio == pytest.approx(0.5, rel=1e-2) and not theirs.met
     assert own.ratio == pytest.approx(3.5 * 0.8 / 2.5, rel=1e-2) and own.met
+
+
+def test_intervals_are_counted_by_the_age_of_a_path(tmp_path: Path) -> None:
+    """Of the algorithms that the path has tried, against the static ones' mean of ln utility."""
+    axes: dict[str, list[Any]] = {
+        "condition": ["lossy"],
+        "connections": [5, 50],
+        "variant": ["cubic", "bbr", "tcpilot"],
+    }
+    folder = write_campaign(tmp_path, "coverage", axes)
+    lossy = {"condition": "lossy", "connections": 50}
+    for variant, mbit in {"cubic": 4.0, "bbr": 6.0}.items():
+        write_cell(folder, {**lossy, "variant": variant}, flows=connections(mbit, 0.0))
+    own = {"effect": 0.4, "effect_low": 0.3, "effect_high": 0.6, "samples": 3}  # truth: 0.5
+    high = own | {"effect_low": 0.55}
+    default = {"arm": "cubic", "effect_low": None, "effect_high": None, "samples": 3}
+    for age, bbr in {5: own, 50: high}.items():
+        table = [
+            default,
+            {"arm": "bbr", **bbr},
+            {"arm": "reno", **own},
+            {"arm": "bbr", **own} | {"samples": 0},
+        ]
+        labels = {"condition": "lossy", "connections": age, "variant": "tcpilot"}
+        tuner = {"name": "tcpilot", "table": table}
+        write_cell(folder, labels, flows=connections(5.0, 0.0, age), tuner=tuner)
+    found = coverage.counts(read_campaign(folder).cells())
+    assert {age: (one.held, one.intervals) for age, one in found.items()} == {5: (1, 1), 50: (0, 1)}
+    assert main(["coverage", str(folder)]) == 1
+    assert "| 5 | 1 | 100.0% |" in coverage.markdown(found)
 
 
 def test_published_records_get_the_same_verdicts(tmp_path: Path) -> None:
