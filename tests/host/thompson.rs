@@ -97,6 +97,7 @@ fn the_better_algorithm_wins_for_new_neighbours_too() {
         ",loss=0.05,seed=5",
         "tbf rate 40mbit burst 15kb latency 50ms",
     );
+    lab.net.far.ip("address add 198.51.100.4/24 dev lossy");
     let pilot = lab.pilot(RENO_OR_BBR);
     let unseen = known(&pilot, "198.51.100.2");
     assert_eq!(unseen["level"], "global", "{unseen}");
@@ -104,22 +105,19 @@ fn the_better_algorithm_wins_for_new_neighbours_too() {
     wait_updates(&pilot, 40);
     // Other tests run at the same time, so rates are noisy, and the first forty may mislead. On a starved host
     // each connection begins before the one before has ended, and shares its assignment. By chance it would be 10.
-    // The neighbour is never visited before.
     let mut updates = 40;
-    let mut found = Vec::new();
-    while found.last().is_none_or(|of_twenty| *of_twenty < 14)
-        || share(&known(&pilot, "198.51.100.3"), "bbr") <= 0.8
-    {
-        assert!(
-            found.len() < 10,
-            "{found:?}: {}",
-            known(&pilot, "198.51.100.2")
-        );
+    let mut visit = |address: &str| {
         let before = given(&pilot, "bbr");
-        lab.upload("198.51.100.2", 20, 300_000);
+        lab.upload(address, 20, 300_000);
         updates += 20;
         wait_updates(&pilot, updates);
-        found.push(given(&pilot, "bbr") - before);
+        (given(&pilot, "bbr") - before, updates)
+    };
+    let mut found = Vec::new();
+    while found.last().is_none_or(|of_twenty| *of_twenty < 14) {
+        let path = known(&pilot, "198.51.100.2");
+        assert!(found.len() < 10, "{found:?}: {path}");
+        found.push(visit("198.51.100.2").0);
     }
     let path = known(&pilot, "198.51.100.2");
     assert_eq!(
@@ -130,15 +128,20 @@ fn the_better_algorithm_wins_for_new_neighbours_too() {
     assert!(bbr["effect"].as_f64().unwrap() > 0.0, "{path}");
     assert_eq!(bbr["learned_from"], "path", "{path}");
 
-    let neighbour = known(&pilot, "198.51.100.3");
-    assert_eq!(neighbour["level"], "group", "{neighbour}");
-    let before = given(&pilot, "bbr");
-    lab.upload("198.51.100.3", 20, 300_000);
-    updates += 20;
-    wait_updates(&pilot, updates);
+    // The first path may be sure of bbr before the group is, and samples reno no more: then a second path of the group
+    // finds out the rest. The neighbour is never visited before.
+    for visits in 0.. {
+        let neighbour = known(&pilot, "198.51.100.3");
+        assert_eq!(neighbour["level"], "group", "{neighbour}");
+        if share(&neighbour, "bbr") > 0.8 {
+            break;
+        }
+        assert!(visits < 10, "{neighbour}");
+        visit("198.51.100.4");
+    }
+    let (of_twenty, updates) = visit("198.51.100.3");
     assert_eq!(known(&pilot, "198.51.100.3")["level"], "path");
     let all = given(&pilot, "bbr") + given(&pilot, "reno");
-    let of_twenty = given(&pilot, "bbr") - before;
     // With a share of 0.8 it is less once in 1500 runs.
     assert!(all == updates && of_twenty >= 10, "{of_twenty} of {all}");
 }
