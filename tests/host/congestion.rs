@@ -188,6 +188,31 @@ fn unusable_names_are_refused_with_a_remedy() {
     }
 }
 
+/// The template, with a program that reads its context at an odd place.
+fn rejected() -> Vec<u8> {
+    // r = *(u64 *)(r1 + 0), as each program of struct_ops begins to read its arguments.
+    let reads_first = |code: &[u8]| code[0] == 0x79 && code[1] >> 4 == 1 && code[2..] == [0; 6];
+    let mut object = TEMPLATE.to_vec();
+    let found = object.chunks_exact_mut(8).find(|code| reads_first(code));
+    found.unwrap()[2] = 1;
+    object
+}
+
+#[test]
+fn the_verifiers_objection_is_told() {
+    let pins = Pins::new();
+    let dir = folder();
+    let object = dir.path().join("mine.bpf.o");
+    fs::write(&object, rejected()).unwrap();
+    let load = format!("load {}", object.display());
+    let said = refused(&pins, &load);
+    let expected = format!("the kernel's verifier rejects {}: mine_", object.display());
+    assert!(said.contains(&expected), "{said}");
+    assert!(said.contains("invalid bpf_context access off=1"), "{said}");
+    assert!(said.contains("RUST_LOG=libbpf=debug"), "{said}");
+    assert!(!said.contains("security module"), "{said}");
+}
+
 #[test]
 fn loading_ecn_algorithm_hints_at_reno_fallback() {
     let pins = Pins::new();

@@ -2,6 +2,8 @@
 
 use std::{io, path::PathBuf};
 
+use crate::verifier::take_objection;
+
 /// The most characters of an algorithm's name (TCP_CA_NAME_MAX, with the end mark).
 pub(crate) const CC_NAME_LEN_MAX: usize = 15;
 
@@ -42,7 +44,7 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
-    /// The kernel refused a program, most likely the verifier.
+    /// The kernel refused a program, and its verifier did not say why.
     #[error("the kernel refused tcpilot's BPF programs: {0}")]
     Load(#[source] libbpf_rs::Error),
     /// The program was loaded but could not be attached.
@@ -96,7 +98,17 @@ pub enum Error {
     /// The name is that of an algorithm which `tcpilot cc` did not load.
     #[error("{0} is another algorithm of this host, not loaded by `tcpilot cc load`")]
     CcForeign(String),
-    /// The kernel refused a congestion control, most likely the verifier.
+    /// The kernel's verifier rejected a program.
+    #[error("the kernel's verifier rejects {name}: {objection}")]
+    Rejected {
+        /// What was loaded.
+        name: String,
+        /// The program in it, and the verifier's reason.
+        objection: String,
+        /// The kernel's answer.
+        source: libbpf_rs::Error,
+    },
+    /// The kernel refused a congestion control, and its verifier did not say why.
     #[error("the kernel refused {name}: {source}")]
     CcLoad {
         /// The name or file asked for.
@@ -151,6 +163,27 @@ pub enum Error {
 }
 
 impl Error {
+    /// The error of tcpilot's programs that this thread could not load.
+    pub(crate) fn of_load(source: libbpf_rs::Error) -> Error {
+        Error::of_refused("tcpilot's BPF programs", source, Error::Load)
+    }
+
+    /// The error of something that this thread could not load; `other` if the verifier did not say why.
+    pub(crate) fn of_refused(
+        name: &str,
+        source: libbpf_rs::Error,
+        other: impl FnOnce(libbpf_rs::Error) -> Error,
+    ) -> Error {
+        match take_objection() {
+            Some(objection) => Error::Rejected {
+                name: name.to_owned(),
+                objection,
+                source,
+            },
+            None => other(source),
+        }
+    }
+
     /// The remedy for the user; one clause.
     pub fn remedy(&self) -> &'static str {
         match self {
@@ -193,6 +226,9 @@ impl Error {
             Error::CcVerify { .. } => "is lo up in this namespace? ip link set lo up",
             Error::Pin { .. } => {
                 "it must be on a BPF file system (mount -t bpf bpf /sys/fs/bpf); or use --foreground"
+            }
+            Error::Rejected { .. } => {
+                "run with RUST_LOG=libbpf=debug for its whole log; if the program is tcpilot's, report it with the kernel's version"
             }
             Error::Load(_) | Error::CcLoad { .. } | Error::CcRegister { .. } => {
                 "run with RUST_LOG=libbpf=debug for the verifier's log, and report it with the kernel's version"

@@ -17,6 +17,7 @@ mod socket;
 mod stop;
 mod trace;
 mod types;
+mod verifier;
 
 pub mod cc;
 pub mod clock;
@@ -38,14 +39,4 @@ pub use refusal::Refusal;
 pub use socket::{AlgorithmSource, living_netns, load_algorithm, netns_cookie, own_netns_cookie};
 pub use stop::stop_flag;
 pub use tcpilot_file::{self as file, lock::try_lock};
-
-/// Sends libbpf's own messages to `tracing` at debug level instead of standard error. Call it after
-/// `tracing` has its subscriber: if it does not want them, libbpf's thousands of messages are not even
-/// formatted.
-pub fn log_libbpf_by_tracing() {
-    let wanted = tracing::enabled!(target: "libbpf", tracing::Level::DEBUG);
-    let print: libbpf_rs::PrintCallback = |_, message| {
-        tracing::debug!(target: "libbpf", "{}", message.trim_end());
-    };
-    libbpf_rs::set_print(wanted.then_some((libbpf_rs::PrintLevel::Debug, print)));
-}
+pub use verifier::log_libbpf_by_tracing;

@@ -126,7 +126,7 @@ impl Pilot {
         size_maps(&mut open, &keys, legacy)?;
         ends::size_maps(&mut open, &learner, legacy)?;
         needs.choose(&mut open.progs);
-        let mut skel = open.load().map_err(Error::Load)?;
+        let mut skel = open.load().map_err(Error::of_load)?;
         if legacy.is_some() {
             legacy::show_counters(&mut skel)?;
         }

@@ -87,13 +87,17 @@ impl Error {
     /// Why this host refuses BPF, if that is behind this error.
     pub fn refusal(&self) -> Option<Refusal> {
         let answer = match self {
-            Error::Load(source)
+            Error::Rejected { source, .. }
+            | Error::Load(source)
             | Error::Map { source, .. }
             | Error::CcLoad { source, .. }
             | Error::CcRegister { source, .. } => source.kind(),
             _ => return None,
         };
-        Host::read().cause(answer)
+        // A verifier that rejects often answers as a security module does.
+        let is_rejected = matches!(self, Error::Rejected { .. });
+        let cause = Host::read().cause(answer);
+        cause.filter(|cause| !(is_rejected && *cause == Refusal::Policy))
     }
 }
 

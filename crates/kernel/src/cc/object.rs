@@ -139,7 +139,7 @@ impl Loaded {
     ///
     /// # Errors
     /// [`Error::NoSuchCc`], [`Error::CcFile`], [`Error::CcNoObject`], [`Error::CcObject`],
-    /// [`Error::CcName`], [`Error::CcLoad`].
+    /// [`Error::CcName`], [`Error::Rejected`], [`Error::CcLoad`].
     pub fn new(name_or_path: &str) -> Result<Loaded, Error> {
         Self::counting(name_or_path, Counting::Packets)
     }
@@ -163,10 +163,6 @@ impl Loaded {
 
     fn from_bytes(bytes: &[u8], what: &str, counting: Counting) -> Result<Loaded, Error> {
         let variant = Variant::detect()?;
-        let refuse = |source| Error::CcLoad {
-            name: what.to_owned(),
-            source,
-        };
         let mut open = ObjectBuilder::default()
             .open_memory(bytes)
             .map_err(|_| Error::CcNoObject(what.to_owned()))?;
@@ -186,7 +182,12 @@ impl Loaded {
         }
         let (name, ecn) = fitted.ok_or_else(|| Error::CcObject(what.to_owned()))?;
         super::check_name(&name)?;
-        let object = open.load().map_err(refuse)?;
+        let refuse = |source| Error::CcLoad {
+            name: what.to_owned(),
+            source,
+        };
+        let load = open.load();
+        let object = load.map_err(|source| Error::of_refused(what, source, refuse))?;
         Ok(Loaded {
             object,
             name,

@@ -142,7 +142,7 @@ impl Watch {
         }
         open.progs.fair_mark.set_autoload(options.marks.is_some());
         support.choose(&mut open);
-        let mut skel = open.load().map_err(Error::Load)?;
+        let mut skel = open.load().map_err(Error::of_load)?;
         let bss = skel.maps.bss_data.as_deref_mut().ok_or_else(no_section)?;
         write_plain(&raw mut bss.model, models.tcp);
         write_plain(&raw mut bss.extrapolation_model, models.extrapolation);

@@ -71,7 +71,7 @@ impl Qdisc {
         id.iter_mut()
             .zip(kind.as_bytes().iter().take(ID.end - 1))
             .for_each(|(to, from)| *to = *from);
-        let skel = open.load().map_err(Error::Load)?;
+        let skel = open.load().map_err(Error::of_load)?;
         Ok(Qdisc { skel })
     }
 

@@ -42,8 +42,10 @@ pub fn load(args: &WatchArgs, options: Options, models: Models<'_>) -> Result<Wa
             ..options
         };
         match Watch::start(&with_qdisc, models) {
-            Err(Error::Load(error)) if choice == QdiscChoice::Auto => {
-                tracing::warn!(%error, "the kernel refused the BPF qdisc: HTB instead");
+            Err(error @ (Error::Load(_) | Error::Rejected { .. }))
+                if choice == QdiscChoice::Auto =>
+            {
+                tracing::warn!(%error, "no BPF qdisc: HTB instead");
             }
             result => return Ok(result?),
         }
