@@ -115,7 +115,7 @@ copy() {
 start() { # kernel number
 	mkdir -p "$copies/claims-$1"
 	setpriv --pdeathsig KILL "$python" -m tcplab.vm run --kernel "$1" --virtual-time --memory 1G \
-		--timeout 3300 --env RUST_BACKTRACE=0 --env "TCPILOT_LEARNER=${TCPILOT_LEARNER-}" "${modules[@]/#/--module=}" --rw "$copies/claims-$1" -- \
+		--timeout 4200 --env RUST_BACKTRACE=0 --env "TCPILOT_LEARNER=${TCPILOT_LEARNER-}" "${modules[@]/#/--module=}" --rw "$copies/claims-$1" -- \
 		sh "$copies/guest.sh" "$root" "$copies/claims-$1" /suite/suite --except /suite/native-only.txt \
 		--claims /claims "${wanted[@]}" /suite/deps/host /suite/deps/vm >"$logs/$1-$2.log" 2>&1 &
 	machines[$!]=$1-$2 began[$!]=$SECONDS
